@@ -1,0 +1,1 @@
+"""What an operator specification is made of: parameters, checks, layout rules."""
