@@ -1,0 +1,228 @@
+"""Gradient of Swish."""
+
+from __future__ import annotations
+
+from nonpu.dtypes import DType
+from nonpu.spec.checks import Broadcast, DTypes, Rank, SameDType, SameShape, ScalarDTypes
+from nonpu.spec.model import Kernel, Op, ScalarParam, TensorParam
+from nonpu.spec.primitives import MAGIC, fma, power_of_two, to_odd
+
+# With a = |beta x| and e = exp(-a), the derivative is v = e (1 - a + e) / (1 + e)**2 at -a and 1 - v at +a.
+# The sum t = 1 - a + e cancels at its root a0 = 1.2784645; exp is therefore reduced around the root:
+#     -a = -a0 + k ln 2 + r,    e = E 2**k (1 + m),    E = exp(-a0) = a0 - 1,    m = expm1(r),
+# and for k = 0 the sum is t = r + E m with r = a0 - a: both terms have the sign of r, nothing cancels.
+LOG2E = 1.4426950408889634
+ROOT, ROOT_LOW, ROOT_REST = 1.2784645427610737, 1.0946994183093437e-16, 3.907766676128665e-33
+ROOT_OCTAVES = 1.8444344557937773  # a0 / ln 2
+EXP_ROOT, EXP_ROOT_LOW = 0.2784645427610738, -5.5747156036064e-18  # E = EXP_ROOT * (1 + EXP_ROOT_LOW)
+# LN2_HIGH has 40 fractional bits: k LN2_HIGH is exact for every k that occurs.
+LN2_HIGH, LN2_LOW = 0.6931471805592082, 7.371002565167799e-13
+# Chebyshev fit of (expm1(r) - r) / r**2 for |r| <= 0.347, error 1.5e-18 (mpmath.chebyfit, 11 terms).
+P0, P1, P2, P3, P4, P5, P6, P7, P8, P9, P10 = (
+    0.5,
+    0.1666666666666667,
+    0.04166666666666667,
+    0.00833333333332607,
+    0.0013888888888883703,
+    0.00019841269875048905,
+    2.480158732571076e-05,
+    2.755725511097889e-06,
+    2.755727343657049e-07,
+    2.510533724466521e-08,
+    2.091477283224809e-09,
+)
+# Below this the derivative is 1/2 + z/2 within 2**-57: the next term is -z**3/12.
+NEAR_ZERO = 2.0**-18
+# The documented formula in IEEE arithmetic has exp(-t) = inf, hence a zero derivative, from here on; it shows only
+# where the gradient is infinite (inf * 0 is NaN).  FLOAT: the midpoint below the first float whose exp overflows.
+FLOAT_ZERO, DOUBLE_ZERO = -88.7228355407715, -709.782712893384
+# Where exp(-a) leaves the normal doubles: the exponent is kept apart, with 2**-FAR_BIAS left in the result.
+FAR, FAR_BIAS, FAR_LIMIT = -700.0, 100.0, 1480.0
+SATURATED = 700.0
+
+
+def expm1_tail(r: float) -> float:
+    """(expm1(r) - r) / r**2 for |r| <= 0.347."""
+    p = fma(P10, r, P9)
+    p = fma(p, r, P8)
+    p = fma(p, r, P7)
+    p = fma(p, r, P6)
+    p = fma(p, r, P5)
+    p = fma(p, r, P4)
+    p = fma(p, r, P3)
+    p = fma(p, r, P2)
+    p = fma(p, r, P1)
+    return fma(p, r, P0)
+
+
+def swish_backward(grad: float, x: float, beta: float) -> float:
+    """FLOAT16, BFLOAT16 and FLOAT in DOUBLE: z = beta x is exact, and so are all ranges.
+
+    The relative error stays below 2**-50 everywhere, the root and the tail included.  The final rounding to odd keeps
+    ties right where the derivative is 1/2 plus something far below 2**-53.
+    """
+    z = x * beta
+    a = abs(z)
+    # exp(-700) times any float is far below the smallest FLOAT; an infinite or NaN argument becomes NaN here.
+    a = (SATURATED if a > SATURATED else a) + ((x - x) + (beta - beta))
+    octaves = fma(-a, LOG2E, ROOT_OCTAVES) + MAGIC
+    k = octaves - MAGIC
+    r = (fma(-k, LN2_HIGH, -a) + ROOT) + fma(-k, LN2_LOW, ROOT_LOW)
+    m = fma(r * r, expm1_tail(r), r)
+    scale = EXP_ROOT * power_of_two(octaves)
+    e = fma(scale, m, scale)
+    t = (r if k == 0.0 else (1.0 - a) + scale) + scale * m
+    q = 1.0 + e
+    v = e * t / (q * q)
+    slope = v if z < 0.0 else 1.0 - v
+    near_zero = a < NEAR_ZERO
+    slope = fma(0.5, z, 0.5) if near_zero else slope
+    lost = 0.5 * z - (slope - 0.5) if near_zero else 0.0
+    slope = 0.0 if grad - grad != 0.0 and z < FLOAT_ZERO else slope
+    result = grad * slope
+    return to_odd(result, fma(grad, slope, -result) + grad * lost)
+
+
+def swish_backward_double(grad: float, x: float, beta: float) -> float:
+    """DOUBLE: z = beta x as a pair, and every rounding that can reach the last place as a correction.
+
+    Names ending in ``_low`` hold what their partner has lost.  The root is known to three doubles because z is known
+    to two: for beta != 1 it comes within 2**-106 of the root.
+    """
+    z = x * beta
+    negative = z < 0.0
+    limit = FAR_LIMIT if negative else SATURATED
+    a = abs(z)
+    beyond = a > limit
+    z_low = fma(x, beta, -z)
+    a_low = 0.0 if beyond else (-z_low if negative else z_low)
+    a = (limit if beyond else a) + ((x - x) + (beta - beta))
+
+    # r = a0 - a - k ln 2
+    octaves = fma(-a, LOG2E, ROOT_OCTAVES) + MAGIC
+    k = octaves - MAGIC
+    first = fma(-k, LN2_HIGH, -a) + ROOT
+    root_low = ROOT_LOW - a_low
+    back = root_low - ROOT_LOW
+    root_rest = ((ROOT_LOW - (root_low - back)) + (-a_low - back)) + ROOT_REST
+    second = fma(-k, LN2_LOW, root_low)
+    total = first + second
+    rest = (second - (total - first)) + root_rest
+    r = total + rest
+    r_low = rest - (r - total)
+
+    # e = exp(-a); far in the negative tail 2**k is left out, and e does not count beside 1
+    m_tail = fma(r * r, expm1_tail(r), r_low)
+    m = r + m_tail
+    m_low = (r - m) + m_tail
+    far = negative and k < FAR
+    scale = EXP_ROOT * power_of_two(MAGIC - FAR_BIAS if far else octaves)
+    e = fma(scale, m, scale)
+    e_low = fma(scale, m, scale - e) + scale * (m_low + EXP_ROOT_LOW)
+    counts = 0.0 if far else 1.0
+    near_e, near_e_low = e * counts, e_low * counts
+
+    # t = 1 - a + e, and at the root t = r + E m
+    one_minus = 1.0 - a
+    one_low = 1.0 - (one_minus + a)
+    t = one_minus + near_e
+    t_low = ((one_minus - t) + near_e) + ((one_low - a_low) + near_e_low)
+    at_root = k == 0.0
+    product = scale * m
+    t_root = r + product
+    t_root_low = ((r - t_root) + product) + (fma(scale, m, -product) + (r_low + scale * m_low))
+    t, t_low = (t_root if at_root else t), (t_root_low if at_root else t_low)
+
+    # v = e t / (1 + e)**2: one division, its error taken from the residual
+    q = 1.0 + near_e
+    q_low = ((1.0 - q) + near_e) + near_e_low
+    square = q * q
+    square_low = fma(q, q, -square) + 2.0 * q * q_low
+    inverse = 1.0 / square
+    w = t * inverse
+    w_low = (fma(-w, square, t) + (t_low - w * square_low)) * inverse
+    v = e * w
+    v_low = fma(e, w, -v) + (e * w_low + e_low * w)
+
+    slope = v if negative else 1.0 - v
+    slope_low = v_low if negative else ((1.0 - slope) - v) - v_low
+    linear = fma(0.5, z, 0.5)
+    near_zero = a < NEAR_ZERO
+    slope_low = 0.5 * z - (linear - 0.5) if near_zero else slope_low
+    slope = linear if near_zero else slope
+    slope = 0.0 if grad - grad != 0.0 and z < DOUBLE_ZERO else slope
+
+    # In the far tail the exponent k + FAR_BIAS is applied in two halves around the product: the first leaves the
+    # gradient normal unless the result is 0 anyway, so that only the last multiplication rounds.
+    half = 0.5 * (k + FAR_BIAS) + MAGIC if far else MAGIC
+    other = (k + FAR_BIAS) - (half - MAGIC) + MAGIC if far else MAGIC
+    factor = grad * power_of_two(half)
+    result = factor * slope
+    low = factor * slope_low
+    # An infinity or a zero stands as it is: its correction would be NaN or would lose the sign.
+    exact = result - result == 0.0 and low - low == 0.0 and result != 0.0
+    return (fma(factor, slope, low) if exact else result) * power_of_two(other)
+
+
+KERNELS = {
+    DType.FLOAT: Kernel(swish_backward, DType.DOUBLE),
+    DType.FLOAT16: Kernel(swish_backward, DType.DOUBLE),
+    DType.BFLOAT16: Kernel(swish_backward, DType.DOUBLE),
+    DType.DOUBLE: Kernel(swish_backward_double, DType.DOUBLE),
+}
+
+DTYPES = (DType.FLOAT, DType.FLOAT16, DType.BFLOAT16)
+ONE_CALL = (DType.DOUBLE,)
+DTYPE_CHECKS = (
+    DTypes("gradOutput", "self"),
+    ScalarDTypes("betaOptional"),
+    SameDType("gradOutput", "self", "gradInput"),
+    Rank("gradOutput", "self", "gradInput"),
+)
+
+SPEC = Op(
+    "SwishBackward",
+    text="Gradient of Swish, x times the logistic sigmoid of beta x.",
+    document="aclnnSwishBackward",
+    formula=(
+        r"\mathrm{gradInput} = \mathrm{gradOutput} \cdot \sigma(\beta x)\,"
+        r"\bigl(1 + \beta x\,(1 - \sigma(\beta x))\bigr), \qquad x = \mathrm{self},\ \sigma(t) = \frac{1}{1 + e^{-t}}"
+    ),
+    params=(
+        TensorParam(
+            "gradOutput",
+            dtypes=DTYPES,
+            one_call=ONE_CALL,
+            text="Gradient of the loss with respect to the forward output.",
+        ),
+        TensorParam("self", dtypes=DTYPES, one_call=ONE_CALL, text="Forward input."),
+        ScalarParam(
+            "betaOptional",
+            castable_to=DType.FLOAT,
+            optional=True,
+            default=1.0,
+            text="Factor of the argument of the sigmoid; null means 1.0.",
+        ),
+        TensorParam(
+            "gradInput",
+            role="out",
+            dtypes=DTYPES,
+            one_call=ONE_CALL,
+            text="Gradient with respect to the forward input.",
+        ),
+    ),
+    checks=(*DTYPE_CHECKS, SameShape("gradOutput", "self", "gradInput")),
+    one_call_checks=(*DTYPE_CHECKS, Broadcast("gradOutput", "self", into="gradInput")),
+    result_type="same",
+    shape_rule="gradOutput, self and gradInput have the same shape.",
+    notes=(
+        "An infinite argument gives NaN, as the documented formula does in IEEE arithmetic.",
+        "self = +0.0 or -0.0 and finite beta give half the gradient.",
+        "FLOAT16 and BFLOAT16 compute in FLOAT and round once.",
+    ),
+    differences=(
+        "Finite arguments give the exact value of the formula, rounded once: far below zero the small true value, where"
+        " the device gives exactly 0, and at the limit where beta times self overflows, where the device gives NaN.",
+    ),
+    kernels=KERNELS,
+)
