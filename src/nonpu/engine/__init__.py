@@ -1,0 +1,1 @@
+"""The engine: plans, kernels and how both are compiled and found."""

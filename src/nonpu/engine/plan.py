@@ -1,0 +1,272 @@
+"""From judged views to a launch record: how one elementwise pass walks its operands.
+
+The plan is made of a pair of *tile axes* (rows and columns) and up to six outer axes.  An operand whose tile is
+contiguous and already has the kernel's type goes to the kernel as it is (*direct*); any other is moved, tile by tile,
+through a scratch block that stays in the first-level cache (*staged*): strides, broadcasting, type conversion and
+non-temporal stores are all moves.  Nothing larger than the block is ever allocated, except where an input partly
+overlaps the output.
+
+The record is a C structure that is filled field by field (see ``capi/front/launch.h``); this module only needs an
+object with those fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nonpu.engine.load import address
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nonpu.dtypes import DType
+
+MAX_OPERANDS = 6
+BLOCK = 1024
+"""Elements of a scratch block: 4 KiB of FLOAT, so that all operands of a tile fit into the first-level cache."""
+CHUNK = 16384
+"""Elements per kernel call where nothing is staged; also the grain in which threads share the work."""
+SHORT = 256
+"""An innermost axis below this extent is widened to a two-dimensional tile."""
+TRANSPOSED_ROWS = 16
+"""Rows of a tile when an operand runs fastest along the row axis: a whole cache line of 4-byte elements."""
+STREAM_BYTES = 32 << 20
+"""Outputs of at least this size are written past the caches (non-temporal stores)."""
+MOVE_COST = 0.5
+"""Nanoseconds per staged element."""
+
+
+class View:
+    """One operand: where its first element lies, its type and its byte strides over the axes of the result."""
+
+    __slots__ = ("address", "dtype", "strides")
+
+    def __init__(self, address: int, dtype: DType, strides: tuple[int, ...]) -> None:
+        self.address = address
+        self.dtype = dtype
+        self.strides = strides
+
+
+def fill(
+    plan: Any,
+    kernel: str,
+    computed: DType,
+    shape: tuple[int, ...],
+    views: list[View],
+    parameters: tuple[float, ...],
+    cost: float,
+) -> None:
+    """Write the launches of one elementwise pass into ``plan``, a ``nonpu_plan`` structure.
+
+    Parameters
+    ----------
+    plan
+        The structure to fill; its previous content does not matter.
+    kernel
+        Symbol of the contiguous kernel; it reads and writes ``computed``.  Empty: copy the only input.
+    computed
+        The promoted type.
+    shape
+        Shape of the result, without a zero.
+    views
+        Output first, then the inputs in kernel order, all with ``len(shape)`` strides (0 where broadcast).
+    parameters
+        Scalar arguments of the kernel.
+    cost
+        Estimated nanoseconds per element.
+    """
+    views = _forwards(shape, views)
+    output = views[0]
+    if any(_overlaps_partly(output, view, shape) for view in views[1:]):
+        # Every input may be read after the output was written: compute into a temporary, then copy.
+        dense = View(0, output.dtype, _dense_strides(shape, output.dtype.itemsize))
+        _launch(plan.main, kernel, computed, shape, [dense, *views[1:]], parameters, cost)
+        _launch(plan.tail, "", output.dtype, shape, [output, dense], (), 0.0)
+        size = output.dtype.itemsize
+        for extent in shape:
+            size *= extent
+        plan.temporary = size
+        plan.launches = 2
+        return
+    _launch(plan.main, kernel, computed, shape, views, parameters, cost)
+    plan.temporary = 0
+    plan.launches = 1
+
+
+def _forwards(shape: tuple[int, ...], views: list[View]) -> list[View]:
+    """Turn the axes along which the output runs backwards, for all views alike."""
+    backwards = [axis for axis, extent in enumerate(shape) if extent > 1 and views[0].strides[axis] < 0]
+    if not backwards:
+        return views
+    turned = []
+    for view in views:
+        strides = list(view.strides)
+        start = view.address
+        for axis in backwards:
+            start += (shape[axis] - 1) * strides[axis]
+            strides[axis] = -strides[axis]
+        turned.append(View(start, view.dtype, tuple(strides)))
+    return turned
+
+
+def _dense_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    strides = []
+    step = itemsize
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))
+
+
+def _reach(view: View, shape: tuple[int, ...]) -> tuple[int, int]:
+    """First and one past the last byte that the view touches."""
+    low = high = view.address
+    for extent, stride in zip(shape, view.strides, strict=True):
+        if stride > 0:
+            high += (extent - 1) * stride
+        else:
+            low += (extent - 1) * stride
+    return low, high + view.dtype.itemsize
+
+
+def _overlaps_partly(output: View, view: View, shape: tuple[int, ...]) -> bool:
+    """Whether writing the output could change elements of the input that are still to be read.
+
+    The very same elements in the same places are harmless, since every tile is read before it is written.
+    """
+    low, high = _reach(output, shape)
+    view_low, view_high = _reach(view, shape)
+    if view_high <= low or high <= view_low:
+        return False
+    if view.address != output.address or view.dtype.itemsize != output.dtype.itemsize:
+        return True
+    pairs = zip(shape, output.strides, view.strides, strict=True)
+    return any(extent > 1 and a != b for extent, a, b in pairs)
+
+
+def _walk(shape: tuple[int, ...], views: list[View]) -> tuple[list[int], list[list[int]], list[int]]:
+    """Drop, sort and merge axes: the same elements in the order of the output's memory.
+
+    Returns the extents (outermost first), the strides of each view over them and the views' start addresses.
+    """
+    starts = [view.address for view in views]
+    axes = [(extent, [view.strides[axis] for view in views]) for axis, extent in enumerate(shape) if extent > 1]
+    axes.sort(key=_axis_order, reverse=True)
+    merged: list[tuple[int, list[int]]] = []
+    for extent, strides in axes:
+        if merged:
+            outer, outer_strides = merged[-1]
+            if all(a == b * extent for a, b in zip(outer_strides, strides, strict=True)):
+                merged[-1] = (outer * extent, strides)
+                continue
+        merged.append((extent, strides))
+    extents = [extent for extent, _ in merged]
+    return extents, [[strides[i] for _, strides in merged] for i in range(len(views))], starts
+
+
+def _axis_order(axis: tuple[int, list[int]]) -> tuple[int, int]:
+    return axis[1][0], sum(abs(stride) for stride in axis[1][1:])
+
+
+def _row_axis(extents: list[int], strides: list[list[int]]) -> tuple[int, bool]:
+    """Which axis to pair with the columns, and whether an operand runs fastest along it (a transposition)."""
+    columns = len(extents) - 1
+    best, fastest = -1, 0
+    for view in strides:
+        across = abs(view[columns])
+        for axis in range(columns):
+            along = abs(view[axis])
+            if 0 < along < across and (best < 0 or across > fastest):
+                best, fastest = axis, across
+    if best >= 0:
+        return best, True
+    return max(range(columns), key=lambda axis: (extents[axis], axis)), False
+
+
+def _launch(
+    launch: Any,
+    kernel: str,
+    computed: DType,
+    shape: tuple[int, ...],
+    views: list[View],
+    parameters: tuple[float, ...],
+    cost: float,
+) -> None:
+    extents, strides, starts = _walk(shape, views)
+    if not extents:
+        extents, strides = [1], [[0] for _ in views]
+    columns = len(extents) - 1
+    rows = -1
+    transposed = False
+    if columns > 0:
+        rows, transposed = _row_axis(extents, strides)
+    item = computed.itemsize
+    same_type = [view.dtype is computed for view in views]
+    unit = [same and (extents[columns] == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
+    row_extent = extents[rows] if rows >= 0 else 1
+    tile_rows, tile_columns = 1, min(extents[columns], CHUNK if all(unit) else BLOCK)
+    if transposed:
+        tile_rows = min(row_extent, TRANSPOSED_ROWS)
+        tile_columns = min(extents[columns], BLOCK // tile_rows)
+    elif rows >= 0 and extents[columns] < SHORT:
+        tile_columns = extents[columns]
+        tile_rows = min(row_extent, BLOCK // tile_columns)
+    stack = tile_columns * item
+    direct = [
+        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extents[columns]))
+        for ok, s in zip(unit, strides, strict=True)
+    ]
+    stream = direct[0] and _streams(extents, item, tile_rows, starts)
+    if stream or not kernel:
+        direct[0] = False
+    if not all(direct) and tile_rows * tile_columns > BLOCK:
+        tile_columns = BLOCK
+    outer = [axis for axis in range(columns) if axis != rows]
+    tiles = -(-row_extent // tile_rows) * -(-extents[columns] // tile_columns)
+    count = 1
+    for extent in extents:
+        count *= extent
+    for axis in outer:
+        tiles *= extents[axis]
+    launch.driver = address("nonpu_elementwise")
+    launch.kernel = address(kernel) if kernel else 0
+    launch.operands = len(views)
+    launch.tiles = tiles
+    launch.rows, launch.columns = row_extent, extents[columns]
+    launch.tile_rows, launch.tile_columns = tile_rows, tile_columns
+    launch.outer_rank = len(outer)
+    for i, axis in enumerate(outer):
+        launch.outer_shape[i] = extents[axis]
+    for i, value in enumerate(parameters):
+        launch.parameters[i] = value
+    launch.cost = int(count * (cost + MOVE_COST * direct.count(False))) + 1
+    for i, view in enumerate(views):
+        operand = launch.operand[i]
+        operand.data = starts[i]
+        operand.item = item
+        operand.move = 0 if direct[i] else address(_move(view.dtype, computed, i == 0, stream))
+        operand.row_stride = strides[i][rows] if rows >= 0 else 0
+        operand.column_stride = strides[i][columns]
+        for j, axis in enumerate(outer):
+            operand.outer_strides[j] = strides[i][axis]
+
+
+def _streams(extents: list[int], item: int, tile_rows: int, starts: list[int]) -> bool:
+    """Large outputs that no input shares gain from stores that do not read the cache line first."""
+    count = 1
+    for extent in extents:
+        count *= extent
+    return (
+        count * item >= STREAM_BYTES
+        and tile_rows == 1
+        and extents[-1] >= BLOCK
+        and starts[0] % item == 0
+        and starts[0] not in starts[1:]
+    )
+
+
+def _move(stored: DType, computed: DType, is_output: bool, stream: bool) -> str:
+    if stream and is_output:
+        return "nonpu_stream_" + computed.python_name
+    source, target = (computed, stored) if is_output else (stored, computed)
+    return f"nonpu_move_{source.python_name}_{target.python_name}"

@@ -1,0 +1,382 @@
+"""The build turns plain Python functions into correct loops, and refuses what could not run without Python."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nonpu.dtypes import DType
+from nonpu.engine import compile as build
+from nonpu.engine import load
+from nonpu.ops import OPS
+
+TENTH = 0.1
+COEFFICIENTS = (0.25, 3.0)
+NUMPY = {
+    "float16": np.dtype(np.float16),
+    "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "float32": np.dtype(np.float32),
+    "float64": np.dtype(np.float64),
+    "complex64": np.dtype(np.complex64),
+    "complex128": np.dtype(np.complex128),
+}
+
+
+def select(grad: float, x: float, slope: float) -> float:
+    return grad if x > 0 else grad * slope
+
+
+def scaled(value: float) -> float:
+    return value * TENTH + COEFFICIENTS[1]
+
+
+def constants(x: float) -> float:
+    return scaled(x) * 0.7
+
+
+def three_inputs(a: float, b: float, c: float, p: float, q: float) -> float:
+    return (a * p + b * q) - c
+
+
+def product(a: float, b: float, c: float, d: float) -> tuple[float, float]:
+    return a * c - b * d, a * d + b * c
+
+
+# function, compute type, types, number of inputs
+TOYS: dict[str, tuple[Callable[..., Any], dict[DType, DType], int]] = {
+    "select": (
+        select,
+        {DType.FLOAT: DType.FLOAT, DType.FLOAT16: DType.FLOAT, DType.BFLOAT16: DType.FLOAT, DType.DOUBLE: DType.DOUBLE},
+        2,
+    ),
+    "wide_select": (select, dict.fromkeys((DType.FLOAT, DType.FLOAT16, DType.BFLOAT16), DType.DOUBLE), 2),
+    "constants": (constants, {DType.FLOAT: DType.FLOAT, DType.DOUBLE: DType.DOUBLE}, 1),
+    "three_inputs": (three_inputs, {DType.FLOAT: DType.DOUBLE}, 3),
+    "product": (product, dict.fromkeys((DType.COMPLEX64, DType.COMPLEX128), DType.DOUBLE), 2),
+}
+
+
+def operator(name: str, function: Callable[..., Any], types: dict[DType, DType], inputs: int) -> Any:
+    """Return what the build needs of an operator."""
+    kernels = {dtype: SimpleNamespace(function=function, compute=compute) for dtype, compute in types.items()}
+    return SimpleNamespace(python_name=name, inputs=("input",) * inputs, kernels=kernels)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ctypes.CDLL]:
+    """The toy kernels at every level of this processor."""
+    folder = tmp_path_factory.mktemp("kernels")
+    operators = [operator(name, *toy) for name, toy in TOYS.items()]
+    objects = build.compile_part(list(build.kernel_sources(operators)), load.levels())
+    loaded = {}
+    for level, code in objects.items():
+        build.link([code], folder / f"{level}.so")
+        loaded[level] = ctypes.CDLL(str(folder / f"{level}.so"))
+    return loaded
+
+
+def call(function: Any, operands: list[int], count: int, parameters: tuple[float, ...]) -> None:
+    """Call a kernel on addresses."""
+    addresses, numbers = (ctypes.c_int64 * len(operands))(*operands), (ctypes.c_double * 4)(*parameters)
+    function.restype, function.argtypes = None, [ctypes.c_int64] * 3
+    function(ctypes.addressof(addresses), count, ctypes.addressof(numbers))
+
+
+def sample(dtype: str, count: int, seed: int) -> np.ndarray:
+    """Return finite values of moderate size."""
+    random = np.random.default_rng(seed)
+    if dtype.startswith("complex"):
+        return (random.normal(size=count) + 1j * random.normal(size=count)).astype(NUMPY[dtype])
+    return (random.normal(size=count) * 2.0 ** random.integers(-8, 8, count)).astype(NUMPY[dtype])
+
+
+def run(library: ctypes.CDLL, name: str, dtype: str, inputs: list[np.ndarray], *parameters: float) -> np.ndarray:
+    """Return the result of a toy kernel."""
+    result = np.empty_like(inputs[0])
+    addresses = [array.ctypes.data for array in (result, *inputs)]
+    call(getattr(library, f"nonpu_{name}_{dtype}"), addresses, len(result), parameters)
+    return result
+
+
+@pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 63, 127, 1000])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_loop_equals_numpy_for_every_length(libraries: dict[str, Any], level: str, dtype: str, count: int) -> None:
+    grad, x = sample(dtype, count, 1), sample(dtype, count, 2)
+    wide = np.dtype("float64" if dtype == "float64" else "float32")
+    slope = np.array(0.3, wide)
+    expected = np.where(x > 0, grad.astype(wide), grad.astype(wide) * slope).astype(NUMPY[dtype])
+    result = run(libraries[level], "select", dtype, [grad, x], 0.3)
+    assert result.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_double_inside_rounds_once(libraries: dict[str, Any], level: str, dtype: str) -> None:
+    grad, x = sample(dtype, 2000, 3), np.full(2000, -1.0).astype(NUMPY[dtype])
+    result = run(libraries[level], "wide_select", dtype, [grad, x], 1.0 + 2.0**-9 + 2.0**-40)
+    exact = grad.astype(np.float64) * (1.0 + 2.0**-9 + 2.0**-40)
+    # No neighbour of the result is nearer to the exact product, which a double holds; and ties do not occur here.
+    for step in (-1, 1):
+        neighbour = (result.view(np.int16) + step).view(NUMPY[dtype]).astype(np.float64)
+        assert np.all(np.abs(result.astype(np.float64) - exact) <= np.abs(neighbour - exact))
+
+
+@pytest.mark.parametrize("level", load.levels())
+def test_constants_have_the_compute_type(libraries: dict[str, Any], level: str) -> None:
+    for dtype in ("float32", "float64"):
+        x = sample(dtype, 100, 4)
+        tenth, three, last = np.array([0.1, 3.0, 0.7], dtype)
+        expected = (x * tenth + three) * last
+        assert run(libraries[level], "constants", dtype, [x]).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("level", load.levels())
+def test_several_inputs_and_parameters_arrive_in_order(libraries: dict[str, Any], level: str) -> None:
+    a, b, c = (sample("float32", 77, seed) for seed in (5, 6, 7))
+    expected = (a.astype(float) * 2.0 + b.astype(float) * -3.0) - c.astype(float)
+    result = run(libraries[level], "three_inputs", "float32", [a, b, c], 2.0, -3.0)
+    assert np.array_equal(result, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_kernels_get_and_give_both_parts(libraries: dict[str, Any], level: str, dtype: str) -> None:
+    a, b = sample(dtype, 101, 8), sample(dtype, 101, 9)
+    wide_a, wide_b = a.astype(np.complex128), b.astype(np.complex128)
+    real = wide_a.real * wide_b.real - wide_a.imag * wide_b.imag
+    imaginary = wide_a.real * wide_b.imag + wide_a.imag * wide_b.real
+    result = run(libraries[level], "product", dtype, [a, b])
+    part = np.float32 if dtype == "complex64" else np.float64
+    assert np.array_equal(result.real, real.astype(part))
+    assert np.array_equal(result.imag, imaginary.astype(part))
+
+
+@pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_unaligned_and_in_place_work_has_the_same_bits(libraries: dict[str, Any], level: str, dtype: str) -> None:
+    count, size = 333, NUMPY[dtype].itemsize
+    grad, x = sample(dtype, count, 10), sample(dtype, count, 11)
+    expected = run(libraries[level], "select", dtype, [grad, x], 0.3).tobytes()
+    function = getattr(libraries[level], f"nonpu_select_{dtype}")
+    for offset, target in itertools.product((0, 1, 3), (0, 1)):
+        memory = [bytearray(64 + count * size) for _ in range(2)]
+        views = [np.frombuffer(part, np.uint8)[offset : offset + count * size] for part in memory]
+        views[0][:], views[1][:] = grad.view(np.uint8), x.view(np.uint8)
+        addresses = [view.ctypes.data for view in views]
+        call(function, [addresses[target], *addresses], count, (0.3,))
+        assert views[target].tobytes() == expected
+
+
+def test_levels_agree_on_every_operator_kernel() -> None:
+    """Special values and random patterns; only a NaN may differ."""
+    loaded = [ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")) for level in load.levels()]
+    for op in OPS:
+        for dtype in op.kernels:
+            random = np.random.default_rng(1)
+            patterns = [random.integers(0, 256, 4096 * dtype.itemsize, np.uint8) for _ in op.inputs]
+            kind = NUMPY[dtype.python_name]
+            results = []
+            for library in loaded:
+                result = np.zeros(4096, kind)
+                addresses = [result.ctypes.data, *(array.ctypes.data for array in patterns)]
+                call(getattr(library, f"nonpu_{op.python_name}_{dtype.python_name}"), addresses, 4096, (0.75,))
+                part = result.view(f"f{kind.itemsize // 2}") if kind.kind == "c" else result
+                bits = part.view(f"u{part.itemsize}")
+                results.append(np.where(np.isnan(part), bits.dtype.type(0), bits))
+            for other in results[1:]:
+                assert np.array_equal(results[0], other), f"{op.name} {dtype.python_name}"
+
+
+# What the build refuses -----------------------------------------------------------------------------------------------
+
+
+def raises(grad: float, x: float) -> float:
+    if x > 3:
+        raise ValueError("x")
+    return grad
+
+
+def allocates(grad: float, x: float) -> float:
+    values = [grad, x]
+    values.append(x)
+    return values[int(x)]
+
+
+def calls_library(grad: float, x: float) -> float:
+    return grad * math.exp(x)
+
+
+def hidden_call(grad: float, x: float) -> float:
+    return grad % x
+
+
+@pytest.mark.parametrize(
+    ("function", "symbol"), [(raises, "Py"), (allocates, "NRT"), (calls_library, "exp"), (hidden_call, "fmod")]
+)
+def test_kernels_that_need_a_runtime_are_refused(function: Callable[..., float], symbol: str) -> None:
+    sources = list(build.kernel_sources([operator("refused", function, {DType.DOUBLE: DType.DOUBLE}, 2)]))
+    with pytest.raises(build.KernelError, match=rf"nonpu_refused_float64.*{symbol}"):
+        build.compile_part(sources, load.levels()[-1:])
+
+
+def test_double_cannot_be_computed_as_float() -> None:
+    sources = list(build.kernel_sources([operator("narrow", select, {DType.DOUBLE: DType.FLOAT}, 2)]))
+    with pytest.raises(ValueError, match="float64 cannot be computed as float32"):
+        build.compile_part(sources, load.levels()[-1:])
+
+
+def test_build_is_skipped_when_nothing_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = operator("select", select, {DType.FLOAT: DType.FLOAT}, 2)
+    monkeypatch.setattr(build, "sources", lambda operators: list(build.kernel_sources(operators)))
+    assert build.build(tmp_path, [toy])
+    written = sorted(path.name for path in tmp_path.iterdir())
+    assert not build.build(tmp_path, [toy])
+    (tmp_path / written[0]).unlink()
+    assert build.build(tmp_path, [toy])
+    monkeypatch.setattr(build, "fingerprint", lambda: "other")
+    assert build.build(tmp_path, [toy])
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+
+
+def operator_sources() -> list[build.Source]:
+    return list(build.kernel_sources(OPS))
+
+
+@pytest.mark.parametrize("source", operator_sources(), ids=lambda source: source.symbols[0])
+@pytest.mark.parametrize("level", [level for level in load.levels() if level != "x86_64_v2"])
+def test_operator_loops_run_in_full_width_vectors(source: build.Source, level: str) -> None:
+    machine = build.Machine(level)
+    assembly = machine.target.emit_assembly(machine.compile(build.intermediate(source), source))
+    register = {"x86_64_v4": "%zmm", "x86_64_v3": "%ymm", "aarch64": ".2d"}[level]
+    assert assembly.count(register) > 8
+    assert "call" not in assembly
+
+
+# The driver -----------------------------------------------------------------------------------------------------------
+
+
+class Launch:
+    """A launch record, filled word by word as its C declaration orders them."""
+
+    def __init__(self, kernel: str, shape: tuple[int, int], tile: tuple[int, int], outer: tuple[int, ...]) -> None:
+        self.words = [0] * 86
+        self.words[1] = load.address(kernel)
+        self.words[4:8] = [*shape, *tile]
+        self.words[8] = len(outer)
+        self.words[9 : 9 + len(outer)] = outer
+        self.words[15] = struct.unpack("<q", struct.pack("<d", 0.5))[0]
+        self.tiles = math.prod(outer) * math.prod(-(-extent // part) for extent, part in zip(shape, tile, strict=True))
+
+    def add(self, array: np.ndarray, move: str | None, item: int) -> None:
+        """Add an operand whose last two axes are the tile axes."""
+        place = 20 + 11 * self.words[2]
+        self.words[2] += 1
+        rows, columns = array.strides[-2:]
+        record = [array.ctypes.data, load.address(move) if move else 0, item, rows, columns, *array.strides[:-2]]
+        self.words[place : place + len(record)] = record
+
+    def run(self, first: int, last: int) -> None:
+        """Run some of the tiles."""
+        record = (ctypes.c_int64 * 86)(*self.words)
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        kind(load.address("nonpu_elementwise"))(ctypes.addressof(record), first, last)
+
+
+def views(shape: tuple[int, ...], kind: str, seed: int) -> np.ndarray:
+    """Return an array of a shape whose memory is laid out in a special way."""
+    random = np.random.default_rng(seed)
+    if kind == "transposed":
+        return random.normal(size=shape[:-2] + shape[:-3:-1]).astype(np.float32).swapaxes(-1, -2)
+    if kind == "gaps":
+        return random.normal(size=(*shape[:-1], 2 * shape[-1])).astype(np.float32)[..., ::2]
+    if kind == "reversed":
+        return random.normal(size=shape).astype(np.float32)[..., ::-1, ::-1]
+    thin = {"rows": (*shape[:-1], 1), "columns": (*shape[:-2], 1, shape[-1]), "scalar": (1,) * len(shape)}
+    return np.broadcast_to(random.normal(size=thin.get(kind, shape)).astype(np.float32), shape)
+
+
+KINDS = ("plain", "transposed", "gaps", "reversed", "rows", "columns", "scalar")
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product(KINDS, KINDS)], ids="-".join)
+@pytest.mark.parametrize("out_kind", ["plain", "transposed", "gaps", "float16"])
+def test_driver_equals_numpy_on_strided_and_broadcast_views(kinds: tuple[str, str], out_kind: str) -> None:
+    for shape, tile in (((2, 3, 37, 53), (16, 48)), ((70, 5), (64, 5)), ((1, 2050), (1, 1024))):
+        grad, x = (views(shape, kind, seed) for seed, kind in enumerate(kinds))
+        expected = np.where(x > 0, grad, grad * np.float32(0.5))
+        dtype = "float16" if out_kind == "float16" else "float32"
+        out = np.zeros(shape, NUMPY[dtype]) if dtype == "float16" else np.zeros_like(views(shape, out_kind, 0))
+        if out_kind == "gaps":
+            out = np.zeros((*shape[:-1], 2 * shape[-1]), np.float32)[..., ::2]
+        launch = Launch("nonpu_leaky_relu_backward_float32", shape[-2:], tile, shape[:-2])
+        launch.add(out, f"nonpu_move_float32_{dtype}", 4)
+        for array in (grad, x):
+            launch.add(array, "nonpu_move_float32_float32", 4)
+        middle = launch.tiles // 3
+        for first, last in ((middle, launch.tiles), (0, middle), (middle, middle)):
+            launch.run(first, last)
+        assert np.array_equal(out, expected.astype(NUMPY[dtype]))
+
+
+def test_driver_runs_contiguous_operands_in_place_and_streams_results() -> None:
+    count = 10_000
+    for offset in (0, 4, 12):
+        memory = [np.random.default_rng(seed).normal(size=count + 16).astype(np.float32) for seed in (1, 2, 3)]
+        out, grad, x = (array[offset : offset + count].reshape(1, count) for array in memory)
+        expected = np.where(x > 0, grad, grad * np.float32(0.5))
+        launch = Launch("nonpu_leaky_relu_backward_float32", (1, count), (1, 1000), ())
+        launch.add(out, "nonpu_stream_float32", 4)
+        launch.add(grad, None, 4)
+        launch.add(x, None, 4)
+        guard = memory[0].copy()
+        launch.run(0, launch.tiles)
+        assert np.array_equal(out, expected)
+        guard[offset : offset + count] = expected
+        assert np.array_equal(memory[0], guard)
+        direct = Launch("nonpu_leaky_relu_backward_float32", (1, count), (1, 4096), ())
+        for array in (grad, grad, x):
+            direct.add(array, None, 4)
+        direct.run(0, direct.tiles)
+        assert np.array_equal(grad, expected)
+
+
+# Loading --------------------------------------------------------------------------------------------------------------
+
+
+def test_named_level_is_used_and_an_unknown_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for level in load.levels():
+        monkeypatch.setenv("NONPU_CPU_LEVEL", level)
+        assert load.cpu_level() == level
+    monkeypatch.setenv("NONPU_CPU_LEVEL", "x86_64_v9")
+    with pytest.raises(RuntimeError, match=r"NONPU_CPU_LEVEL: must be one of .* \(got 'x86_64_v9'\)"):
+        load.cpu_level()
+    monkeypatch.delenv("NONPU_CPU_LEVEL")
+    assert load.cpu_level() == load.levels()[-1]
+
+
+def test_unknown_symbol_is_a_lookup_error() -> None:
+    with pytest.raises(LookupError, match="nonpu_nothing"):
+        load.address("nonpu_nothing")
+
+
+def test_loading_needs_neither_numba_nor_numpy() -> None:
+    code = (
+        "import sys; from nonpu.engine import load; load.address('nonpu_elementwise');"
+        "assert not {'numba', 'llvmlite', 'numpy', 'ctypes'} & set(sys.modules)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(load.__file__).parents[2])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
