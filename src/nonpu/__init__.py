@@ -1,0 +1,73 @@
+"""Ascend aclnn operators on any CPU: the C interface, the two-phase Python interface and one-call functions.
+
+The operators' one-call functions (`leaky_relu_backward`, `sigmoid_backward`, `swish_backward`) take NumPy arrays; the
+module `aclnn` has both phases of every operator under the names of the documents.  ``nonpu.ops`` holds the contracts.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nonpu import aclnn as aclnn
+    from nonpu import ops as ops
+    from nonpu.aclnn.executor import Executor as Executor
+    from nonpu.aclnn.executor import Stream as Stream
+    from nonpu.aclnn.executor import synchronize as synchronize
+    from nonpu.dtypes import DType as DType
+    from nonpu.status import AclnnError as AclnnError
+    from nonpu.status import AclnnTypeError as AclnnTypeError
+    from nonpu.status import Status as Status
+    from nonpu.tensor import Scalar as Scalar
+    from nonpu.tensor import Tensor as Tensor
+
+    leaky_relu_backward: Callable[..., Any]
+    sigmoid_backward: Callable[..., Any]
+    swish_backward: Callable[..., Any]
+
+__version__ = "0.1.0"
+
+# Where the public names live; loaded when first used, since C programs import this package too and need few of them.
+_HOMES = {
+    "AclnnError": "nonpu.status",
+    "AclnnTypeError": "nonpu.status",
+    "DType": "nonpu.dtypes",
+    "Executor": "nonpu.aclnn.executor",
+    "Scalar": "nonpu.tensor",
+    "Status": "nonpu.status",
+    "Stream": "nonpu.aclnn.executor",
+    "Tensor": "nonpu.tensor",
+    "synchronize": "nonpu.aclnn.executor",
+}
+_MODULES = ("aclnn", "ops")
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    value: Any
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"nonpu.{name}")
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'nonpu' has no attribute {name!r}")
+    else:
+        from nonpu.ops import OPS
+
+        op = next((op for op in OPS if op.python_name == name), None)
+        if op is None:
+            raise AttributeError(f"module 'nonpu' has no attribute {name!r}")
+        from nonpu.interop.onecall import one_call
+
+        value = one_call(op)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from nonpu.ops import OPS
+
+    return sorted([*_HOMES, *_MODULES, *(op.python_name for op in OPS), "__version__"])

@@ -1,0 +1,178 @@
+"""Both phases of every operator: the judge that C and Python share, and the Python functions.
+
+This is the only place where the contract (`nonpu.spec`, `nonpu.ops`), the engine and the native runtime meet.
+"""
+
+from __future__ import annotations
+
+from nonpu import products
+from nonpu._core import ffi, lib
+from nonpu.aclnn.executor import Executor, Stream, native_text
+from nonpu.dtypes import BY_VALUE
+from nonpu.engine.plan import View, fill
+from nonpu.ops import OPS
+from nonpu.spec.call import Call, Invalid
+from nonpu.spec.checks import judge
+from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
+from nonpu.status import AclnnError, Status
+from nonpu.tensor import Scalar, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nonpu.spec.model import Op, Parameter
+
+NULL, LIVE = 0, 1
+
+
+def find_block(address: int) -> tuple[int, int] | None:
+    """Return start and requested bytes of the ``aclrtMalloc`` block that `address` lies in, None if there is none."""
+    base = ffi.new("uintptr_t *")
+    size = ffi.new("uint64_t *")
+    if not lib.nonpu_find_block(address, base, size, ffi.NULL):
+        return None
+    return base[0], size[0]
+
+
+def prepare(call: Call, plan: Any) -> None:
+    """Write what phase two has to do for a judged call into `plan`, a ``nonpu_plan *``."""
+    op = call.op
+    if call.empty:
+        plan.launches = plan.temporary = 0
+        return
+    shape, promoted = call.shape, call.promoted
+    views = [_view(call.arguments[name], shape) for name in (op.output, *op.inputs)]
+    kernel = op.kernels[promoted]
+    symbol = f"nonpu_{op.python_name}_{promoted.python_name}"
+    fill(plan, symbol, promoted, shape, views, op.scalars(call.arguments, promoted), kernel.cost)
+
+
+def _view(tensor: Tensor, shape: tuple[int, ...]) -> View:
+    """Byte strides of a tensor over the axes of the result: 0 where it is broadcast."""
+    dtype = BY_VALUE[tensor.dtype]
+    itemsize = dtype.itemsize
+    strides = [0] * (len(shape) - len(tensor.shape))
+    strides += [step * itemsize if length > 1 else 0 for length, step in zip(tensor.shape, tensor.strides, strict=True)]
+    return View(tensor.address + tensor.offset * itemsize, dtype, tuple(strides))
+
+
+# ---------------------------------------------------------------- from C
+
+
+def judge_native(op_index: int, arguments: Any, plan: Any) -> None:
+    """Judge a call that came through C and fill its plan.
+
+    Parameters
+    ----------
+    op_index
+        Position of the operator in `nonpu.ops.OPS`.
+    arguments
+        ``nonpu_argument *``, one per parameter of the first phase.
+    plan
+        ``nonpu_plan *``.
+
+    Raises
+    ------
+    AclnnError
+        If the contract refuses the call.
+    """
+    op = OPS[op_index]
+    values = {param.name: _received(param, arguments[index]) for index, param in enumerate(op.params)}
+    call = Call(op, values, products.current(), find_block=find_block)
+    judge(call)
+    prepare(call, plan)
+
+
+def _received(param: Parameter, argument: Any) -> Tensor | Scalar | bool | Invalid | None:
+    if isinstance(param, FlagParam):
+        return bool(argument.integer)
+    if argument.state == NULL:
+        return None
+    if argument.state != LIVE:
+        kind = "tensor" if isinstance(param, TensorParam) else "scalar"
+        return Invalid(f"{argument.integer:#x}, which is no live {kind}")
+    if isinstance(param, ScalarParam):
+        scalar = ffi.cast("const nonpu_scalar *", argument.record)
+        return Scalar.from_bytes(ffi.buffer(scalar.value)[:], scalar.dtype)
+    record = ffi.cast("const nonpu_tensor *", argument.record)
+    rank, storage_rank = record.rank, record.storage_rank
+    return Tensor.from_native(
+        tuple(ffi.unpack(record.dims, rank)) if rank else (),
+        record.dtype,
+        tuple(ffi.unpack(record.strides, rank)) if rank else (),
+        record.offset,
+        record.format,
+        None if storage_rank < 0 else tuple(ffi.unpack(record.storage, storage_rank)) if storage_rank else (),
+        record.data,
+    )
+
+
+# ---------------------------------------------------------------- from Python
+
+
+def phase_one(op: Op, values: tuple[object, ...]) -> tuple[int, Executor]:
+    """Judge and plan a call; see the functions of `nonpu.aclnn`."""
+    for param, value in zip(op.params, values, strict=True):
+        _check_kind(op, param, value)
+    arguments = {param.name: value for param, value in zip(op.params, values, strict=True)}
+    call = Call(op, arguments, products.current(), find_block=find_block)
+    judge(call)
+    plan = ffi.new("nonpu_plan *")
+    prepare(call, plan)
+    handle = lib.nonpu_executor_create(plan)
+    if not handle:
+        raise _failure(op.phase_one, Status.ACLNN_ERR_INNER_CREATE_EXECUTOR, "executor")
+    return 0, Executor(op, handle, tuple(value for value in values if isinstance(value, Tensor)))
+
+
+def _check_kind(op: Op, param: Parameter, value: object) -> None:
+    if isinstance(param, FlagParam):
+        expected: tuple[type, str] = (bool, "a bool")
+        if type(value).__name__ in ("bool", "bool_") or value in (0, 1):
+            return
+    elif value is None:
+        return
+    elif isinstance(param, ScalarParam):
+        expected = (Scalar, "a nonpu.Scalar")
+    else:
+        expected = (Tensor, "a nonpu.Tensor")
+    if not isinstance(value, expected[0]):
+        raise TypeError(f"{op.phase_one}: {param.name} must be {expected[1]} (got {type(value).__name__})")
+
+
+def phase_two(
+    op: Op, workspace: object, workspace_size: int, executor: Executor | None, stream: Stream | int | None
+) -> None:
+    """Run or queue what phase one planned; see the functions of `nonpu.aclnn`."""
+    if executor is None:
+        raise AclnnError(Status.ACLNN_ERR_PARAM_NULLPTR, op.api, "executor", "not null", "null", function=op.phase_two)
+    if not isinstance(executor, Executor):
+        raise TypeError(f"{op.phase_two}: executor must be a nonpu.Executor (got {type(executor).__name__})")
+    if executor.op is not op:
+        raise AclnnError(
+            Status.ACLNN_ERR_PARAM_INVALID,
+            op.api,
+            "executor",
+            f"one that {op.phase_one} made",
+            f"one of {executor.op.api}",
+            function=op.phase_two,
+        )
+    if workspace_size > 0 and workspace is None:
+        executor.discard()
+        raise AclnnError(
+            Status.ACLNN_ERR_PARAM_NULLPTR,
+            op.api,
+            "workspace",
+            f"not null for a workspaceSize of {workspace_size}",
+            "null",
+            function=op.phase_two,
+        )
+    executor.run(stream)
+
+
+def _failure(function: str, status: Status, parameter: str) -> AclnnError:
+    return AclnnError(status, function, parameter, "accepted", native_text(), function=function)
+
+
+__all__ = ["OPS", "find_block", "judge_native", "phase_one", "phase_two", "prepare"]

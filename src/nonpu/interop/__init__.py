@@ -1,0 +1,1 @@
+"""The one-call functions on the arrays that Python users have."""

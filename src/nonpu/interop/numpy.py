@@ -1,0 +1,143 @@
+"""One-call functions on NumPy arrays: no copies, any strides, bfloat16 through ml_dtypes."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+
+from nonpu import products
+from nonpu._core import ffi, lib
+from nonpu.aclnn.phases import prepare
+from nonpu.dtypes import BY_VALUE, DType
+from nonpu.interop.ready import CAPACITY, Ready, remember
+from nonpu.spec.call import Call, infer_result
+from nonpu.spec.checks import judge
+from nonpu.spec.model import FlagParam, ScalarParam
+from nonpu.status import AclnnError, AclnnTypeError, Status
+from nonpu.tensor import Scalar, Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from nonpu.spec.model import Op, Parameter
+
+
+def run(
+    op: Op, values: tuple[Any, ...], out: Any, product: str | None, known: dict[Any, Ready], key: Any = None
+) -> Any:
+    """Check, compute at once in the calling thread, and return the result; see `nonpu.interop.onecall`.
+
+    With a `key`, the call is remembered under it in `known`.
+    """
+    arguments: dict[str, Any] = {}
+    wants_array = out is not None
+    inputs: list[Any] = []
+    for param, value in zip((p for p in op.params if p.role == "in"), values, strict=True):
+        if isinstance(param, FlagParam):
+            arguments[param.name] = _flag(op, param, value)
+        elif isinstance(param, ScalarParam):
+            arguments[param.name] = _scalar(op, param, value)
+        else:
+            array = _array(op, param, value)
+            wants_array = wants_array or isinstance(value, np.ndarray)
+            tensor = arguments[param.name] = _tensor(op, param, array)
+            if tensor.owner is not array:
+                key = None  # a copy: its layout is not the array's
+            inputs.append(array)
+    target = op.tensors[op.output]
+    call = Call(op, arguments, products.current() if product is None else products.find(product), one_call=True)
+    result = _result(call) if out is None else _array(op, target, out, is_output=True)
+    arguments[op.output] = _tensor(op, target, result, is_output=True)
+    judge(call)
+    if not call.empty:
+        plan = ffi.new("nonpu_plan *")
+        prepare(call, plan)
+        if lib.nonpu_run_plan(plan):
+            raise MemoryError(f"nonpu.{op.python_name}: no memory for inputs that overlap the output")
+        if key is not None:
+            ready = remember(call, plan, (result, *inputs), product is not None)
+            if ready is not None:
+                if len(known) >= CAPACITY:
+                    known.clear()
+                known[key] = ready
+    if out is not None:
+        return out
+    return result if wants_array else result[()]
+
+
+def numpy_dtype(dtype: DType) -> np.dtype[Any]:
+    """Return NumPy's type, ml_dtypes.bfloat16 for BFLOAT16."""
+    return np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.python_name)
+
+
+def _refuse(
+    op: Op, param: Parameter, expected: str, actual: str, subject: str = "", kind: Any = AclnnError
+) -> AclnnError:
+    name = f"nonpu.{op.python_name}"
+    error: AclnnError = kind(
+        Status.ACLNN_ERR_PARAM_INVALID, op.api, param.name, expected, actual, function=name, subject=subject
+    )
+    return error
+
+
+def _array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise _refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+    if isinstance(value, np.ndarray):
+        return value
+    if value is None:
+        raise AclnnError(
+            Status.ACLNN_ERR_PARAM_NULLPTR, op.api, param.name, "an array", "None", function=f"nonpu.{op.python_name}"
+        )
+    if isinstance(value, np.generic | float | list | tuple) and not is_output:
+        return np.asarray(value)
+    raise _refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
+
+
+def _tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output: bool = False) -> Tensor:
+    if is_output and not array.flags.writeable:
+        raise _refuse(op, param, "writable", "a read-only array")
+    try:
+        return Tensor.from_numpy(array)
+    except TypeError:
+        pass
+    except ValueError:
+        # Byte strides that elements cannot express, as a field of a packed structure has them.
+        if not is_output:
+            return Tensor.from_numpy(np.ascontiguousarray(array))
+        raise _refuse(op, param, "a multiple of the element size", str(array.strides), "strides") from None
+    allowed = op.tensors[param.name]
+    names = ", ".join(dtype.python_name for dtype in allowed.dtypes + allowed.converted + allowed.one_call)
+    raise _refuse(op, param, f"one of {names}, in native byte order", str(array.dtype), "dtype", AclnnTypeError)
+
+
+def _result(call: Call) -> np.ndarray[Any, Any]:
+    shape, dtype = infer_result(call)
+    return np.empty(shape, numpy_dtype(BY_VALUE[dtype]))
+
+
+def _scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
+    if value is None:
+        if param.optional:
+            return None
+        raise AclnnError(
+            Status.ACLNN_ERR_PARAM_NULLPTR, op.api, param.name, "a number", "None", function=f"nonpu.{op.python_name}"
+        )
+    if isinstance(value, Scalar):
+        return value
+    try:
+        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+            return Scalar(value[()] if isinstance(value, np.ndarray) else value, DType.parse(value.dtype))
+        for kind, dtype in ((bool, DType.BOOL), (int, DType.INT64), (float, DType.DOUBLE), (complex, DType.COMPLEX128)):
+            if isinstance(value, kind):
+                return Scalar(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise _refuse(op, param, "a number that fits its type", f"{value!r}: {error}") from None
+    raise _refuse(op, param, "a number or a nonpu.Scalar", type(value).__name__, kind=AclnnTypeError)
+
+
+def _flag(op: Op, param: FlagParam, value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    raise _refuse(op, param, "a bool", repr(value), kind=AclnnTypeError)

@@ -1,0 +1,109 @@
+"""The one-call functions: one per operator, made from its specification."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nonpu._core import ffi, lib
+from nonpu.interop import numpy, ready
+from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from nonpu.spec.model import Op
+
+
+# Written out per operator because it must not cost more than a small kernel: no loops over parameters here.
+FUNCTION = """
+def {name}({parameters}, *, out=None, product=None):
+    key = None
+    if {arrays} and (out is None or type(out) is _array):
+        try:
+            if out is None:
+                key = ({layouts}, {scalars}product)
+                ready = _known.get(key)
+                if ready is not None:
+                    result = _empty(ready.shape, ready.dtype)
+                    if not {into_result}:
+                        return result
+            else:
+                key = ({layouts}, {scalars}product, out.dtype, out.shape, out.strides)
+                ready = _known.get(key)
+                if ready is not None and not {into_out}:
+                    return out
+        except (TypeError, ValueError):
+            key = None
+    return _run(_op, ({names},), out, product, _known, key)
+"""
+
+
+def one_call(op: Op) -> Callable[..., Any]:
+    """Return the function ``nonpu.<python_name>`` of an operator, with its real parameter list and documentation."""
+    given = [param for param in op.params if param.role == "in"]
+    tensors = [param.python_name for param in given if isinstance(param, TensorParam)]
+    others = [param.python_name for param in given if not isinstance(param, TensorParam)]
+    source = FUNCTION.format(
+        name=op.python_name,
+        parameters=", ".join(_declare(param) for param in given),
+        names=", ".join(param.python_name for param in given),
+        arrays=" and ".join(f"type({name}) is _array" for name in tensors),
+        into_result=ready.call_text("result", tensors),
+        into_out=ready.call_text("out", tensors),
+        layouts=", ".join(f"{name}.dtype, {name}.shape, {name}.strides" for name in tensors),
+        # A zero is not remembered by value, for its sign: -0.0 == 0.0.
+        scalars="".join(f"{name} if {name} else repr({name}), {name}.__class__, " for name in others),
+    )
+    space: dict[str, Any] = {
+        "_array": np.ndarray,
+        "_empty": np.empty,
+        "_known": {},
+        "_null": ffi.NULL,
+        "_op": op,
+        "_run": numpy.run,
+        "_run_ready": lib.nonpu_run_ready,
+        "__name__": "nonpu",
+    }
+    exec(source, space)
+    function: Callable[..., Any] = space[op.python_name]
+    function.__doc__ = _document(op)
+    return function
+
+
+def _declare(param: Any) -> str:
+    if isinstance(param, TensorParam):
+        return param.python_name
+    return f"{param.python_name}={None if param.optional else param.default!r}"
+
+
+def _document(op: Op) -> str:
+    lines = [op.text, "", "Parameters", "----------"]
+    for param in op.params:
+        if isinstance(param, TensorParam) and param.role == "in":
+            types = ", ".join(dtype.python_name for dtype in param.dtypes + param.one_call)
+            lines += [f"{param.python_name} : array", f"    {param.text} Types: {types}. Any strides."]
+        elif isinstance(param, ScalarParam):
+            lines += [f"{param.python_name} : number or nonpu.Scalar{', optional' if param.optional else ''}"]
+            lines += [f"    {param.text}"]
+        elif isinstance(param, FlagParam):
+            lines += [f"{param.python_name} : bool", f"    {param.text}"]
+    target = op.tensors[op.output]
+    kinds = ", ".join(dtype.python_name for dtype in target.dtypes + target.converted + target.one_call)
+    lines += ["out : array, optional", f"    Where to put the result. Types: {kinds}. Any strides without overlap."]
+    lines += [
+        "product : str, optional",
+        "    Product or SoC whose contract is checked; the default is NONPU_PRODUCT's.",
+    ]
+    lines += ["", "Returns", "-------", "array", "    `out`, or a new array of the broadcast shape and promoted type."]
+    lines += [
+        "",
+        "Raises",
+        "------",
+        "nonpu.AclnnError",
+        "    Also a ValueError (and a TypeError where a type is at fault):",
+    ]
+    lines += ["    the contract refuses the call; nothing is written.", "", "Notes", "-----", *op.notes]
+    lines += ["", f"Source: document {op.document}."]
+    return "\n".join(lines)
