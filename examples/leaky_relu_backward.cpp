@@ -1,0 +1,103 @@
+// out = gradOutput where self > 0, gradOutput * negativeSlope elsewhere, with negativeSlope = 0.01.
+// Same calls and data as the document of aclnnLeakyReluBackward.
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "acl/acl.h"
+#include "aclnnop/aclnn_leaky_relu_backward.h"
+
+namespace {
+
+void require(int status, const char *call) {
+    if (status != ACL_SUCCESS) {
+        const char *text = aclGetRecentErrMsg();
+        std::fprintf(stderr, "%s failed with status %d: %s\n", call, status, text != nullptr ? text : "no details");
+        std::exit(EXIT_FAILURE);
+    }
+}
+
+// A contiguous FLOAT tensor and the device memory under it.
+class DeviceTensor {
+public:
+    DeviceTensor(const std::vector<int64_t> &shape, const std::vector<float> &values)
+        : bytes_(values.size() * sizeof(float)), count_(values.size()) {
+        require(aclrtMalloc(&address_, bytes_, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+        require(aclrtMemcpy(address_, bytes_, values.data(), bytes_, ACL_MEMCPY_HOST_TO_DEVICE), "aclrtMemcpy");
+        std::vector<int64_t> strides(shape.size(), 1);
+        for (size_t axis = shape.size(); axis > 1; --axis) {
+            strides[axis - 2] = shape[axis - 1] * strides[axis - 1];
+        }
+        tensor_ = aclCreateTensor(shape.data(), shape.size(), ACL_FLOAT, strides.data(), 0, ACL_FORMAT_ND,
+                                  shape.data(), shape.size(), address_);
+    }
+    ~DeviceTensor() {
+        aclDestroyTensor(tensor_);
+        aclrtFree(address_);
+    }
+    DeviceTensor(const DeviceTensor &) = delete;
+    DeviceTensor &operator=(const DeviceTensor &) = delete;
+
+    aclTensor *get() const { return tensor_; }
+
+    std::vector<float> values() const {
+        std::vector<float> host(count_);
+        require(aclrtMemcpy(host.data(), bytes_, address_, bytes_, ACL_MEMCPY_DEVICE_TO_HOST), "aclrtMemcpy");
+        return host;
+    }
+
+private:
+    size_t bytes_;
+    size_t count_;
+    void *address_ = nullptr;
+    aclTensor *tensor_ = nullptr;
+};
+
+void leaky_relu_backward(aclrtStream stream) {
+    const std::vector<int64_t> shape = {4};
+    DeviceTensor grad_output(shape, {2, 3, 4, 5});
+    DeviceTensor self(shape, {1, 2, 3, 4});
+    DeviceTensor out(shape, {0, 0, 0, 0});
+    const bool self_is_result = true;
+    float slope_value = 0.01f;
+    aclScalar *slope = aclCreateScalar(&slope_value, ACL_FLOAT);
+
+    // Phase one checks the arguments and plans; phase two runs the plan on the stream.
+    uint64_t workspace_size = 0;
+    aclOpExecutor *executor = nullptr;
+    require(aclnnLeakyReluBackwardGetWorkspaceSize(grad_output.get(), self.get(), slope, self_is_result, out.get(),
+                                                   &workspace_size, &executor),
+            "aclnnLeakyReluBackwardGetWorkspaceSize");
+    void *workspace = nullptr;
+    if (workspace_size > 0) {
+        require(aclrtMalloc(&workspace, workspace_size, ACL_MEM_MALLOC_HUGE_FIRST), "aclrtMalloc");
+    }
+    require(aclnnLeakyReluBackward(workspace, workspace_size, executor, stream), "aclnnLeakyReluBackward");
+    require(aclrtSynchronizeStream(stream), "aclrtSynchronizeStream");
+
+    const std::vector<float> result = out.values();
+    for (size_t i = 0; i < result.size(); ++i) {
+        std::printf("result[%zu] is: %f\n", i, result[i]);
+    }
+    aclDestroyScalar(slope);
+    if (workspace != nullptr) {
+        aclrtFree(workspace);
+    }
+}
+
+}  // namespace
+
+int main() {
+    const int32_t device = 0;
+    aclrtStream stream = nullptr;
+    require(aclInit(nullptr), "aclInit");
+    require(aclrtSetDevice(device), "aclrtSetDevice");
+    require(aclrtCreateStream(&stream), "aclrtCreateStream");
+    leaky_relu_backward(stream);
+    require(aclrtDestroyStream(stream), "aclrtDestroyStream");
+    require(aclrtResetDevice(device), "aclrtResetDevice");
+    require(aclFinalize(), "aclFinalize");
+    return EXIT_SUCCESS;
+}
