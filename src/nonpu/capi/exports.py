@@ -1,0 +1,222 @@
+"""The Python side of the C functions; the front library imports this module on its first call.
+
+What is called here must be quick to import: see the note on start-up in the architecture document. No exception leaves
+this module: each becomes a status and a text for ``aclGetRecentErrMsg``.
+
+Sources of the rules: the runtime's reference of ``aclInit``, ``aclFinalize`` and ``aclrtGetSocName``, and its published
+code.
+"""
+
+from __future__ import annotations
+
+import atexit
+
+from nonpu import products
+from nonpu._core import ffi, lib
+from nonpu.aclnn import phases
+from nonpu.status import AclnnError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Any
+
+SUCCESS = 0
+REPEAT_INITIALIZE = 100002
+INVALID_FILE = 100003
+PARSE_FILE = 100006
+INVALID_PARAM = 100000
+REPEAT_FINALIZE = 100037
+INTERNAL_ERROR = 500000
+ACLNN_INNER = 561000
+MAX_NESTING = 10
+
+
+class Process:
+    """What aclInit and its relatives have done in this process.
+
+    Attributes
+    ----------
+    uses : int
+        Calls of aclInit not yet undone by aclFinalize.
+    operators : bool
+        Whether aclnnInit was called and not undone.
+    finalized : bool
+        Whether aclFinalize was the last of aclInit and aclFinalize.
+    config : object
+        Configuration of the first aclInit; later ones must agree with it.
+    """
+
+    __slots__ = ("config", "finalized", "operators", "uses")
+
+    def __init__(self) -> None:
+        self.uses = 0
+        self.operators = False
+        self.finalized = False
+        self.config: object = None
+
+
+PROCESS = Process()
+# Names that were handed out as C strings stay valid for ever.
+_names: dict[str, Any] = {}
+
+
+def record(text: str) -> None:
+    """Add a line for ``aclGetRecentErrMsg``."""
+    lib.nonpu_record_error(text.encode("utf-8", "replace"))
+
+
+def fail(status: int, text: str) -> int:
+    """Record why a call fails and return its status."""
+    record(text)
+    return status
+
+
+def unexpected(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+    """Record an exception that nobody foresaw; the caller gets the status declared with its function."""
+    record(f"internal error: {kind.__name__}: {error}")
+
+
+# cffi's decorator carries no types.
+def exported(status: Any) -> Any:
+    """Make a function the implementation of the C function of its name; `status` is its answer to an exception."""
+    return lambda function: ffi.def_extern(f"python_{function.__name__}", error=status, onerror=unexpected)(function)
+
+
+# ---------------------------------------------------------------- operators
+
+
+@exported(ACLNN_INNER)
+def judge(op_index: int, count: int, arguments: Any, plan: Any) -> int:
+    """Judge phase one of an operator and fill the plan of phase two."""
+    if not (PROCESS.uses or PROCESS.operators):
+        api = phases.OPS[op_index].phase_one
+        return fail(ACLNN_INNER, f"{api}: the library must be initialised by aclInit or aclnnInit (got neither)")
+    try:
+        phases.judge_native(op_index, arguments, plan)
+    except AclnnError as error:
+        return fail(int(error.status), str(error))
+    return SUCCESS
+
+
+# ---------------------------------------------------------------- process
+
+
+@exported(INTERNAL_ERROR)
+def aclInit(config_path: Any) -> int:
+    """Initialise; a second call counts, but says so."""
+    if PROCESS.uses:
+        PROCESS.uses += 1
+        return fail(REPEAT_INITIALIZE, "aclInit: must be called once before aclFinalize (got another call)")
+    path = ffi.string(config_path) if config_path else b""
+    try:
+        config = read_config(path) if path else {}
+    except OSError as error:
+        return fail(INVALID_FILE, f"aclInit: configPath must name a readable file (got {path!r}: {error.strerror})")
+    except ValueError as error:
+        return fail(PARSE_FILE, f"aclInit: the file of configPath must hold a JSON object (got {error} in {path!r})")
+    if PROCESS.config is not None and PROCESS.config != config:
+        return fail(INVALID_PARAM, f"aclInit: the configuration must be that of the first aclInit (got {path!r})")
+    PROCESS.config = config
+    PROCESS.uses = 1
+    PROCESS.finalized = False
+    lib.nonpu_set_error_scope(str(config.get("err_msg_mode", "0")) == "1")
+    return SUCCESS
+
+
+@exported(INTERNAL_ERROR)
+def aclFinalize() -> int:
+    """Undo every aclInit."""
+    if PROCESS.finalized:
+        return fail(REPEAT_FINALIZE, "aclFinalize: must follow an aclInit (got a second call)")
+    PROCESS.uses = 0
+    PROCESS.finalized = True
+    return SUCCESS
+
+
+@exported(ACLNN_INNER)
+def aclnnInit(_config_path: Any) -> int:
+    """Initialise the operators; the file holds settings of dumps only, so whatever it is, it is no reason to fail."""
+    PROCESS.operators = True
+    return SUCCESS
+
+
+@exported(ACLNN_INNER)
+def aclnnFinalize() -> int:
+    """Undo aclnnInit."""
+    PROCESS.operators = False
+    return SUCCESS
+
+
+@exported(ffi.NULL)
+def aclrtGetSocName() -> Any:
+    """Return the name of the selected product's chip."""
+    try:
+        name = products.current().soc
+    except ValueError as error:
+        record(f"aclrtGetSocName: {error}")
+        return ffi.NULL
+    if name not in _names:
+        _names[name] = ffi.new("char[]", name.encode())
+    return _names[name]
+
+
+def read_config(path: bytes) -> dict[str, Any]:
+    """Return the configuration that a file holds.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    ValueError
+        If it is no JSON object, or nests deeper than ten levels.
+    """
+    import json
+
+    with open(path, "rb") as file:
+        text = file.read()
+    if nesting(text) > MAX_NESTING:
+        raise ValueError(f"more than {MAX_NESTING} levels")
+    config = json.loads(text)
+    if not isinstance(config, dict):
+        raise ValueError(f"a {type(config).__name__}")
+    return config
+
+
+def nesting(text: bytes) -> int:
+    """Return how deep the brackets of a JSON text go; it need not be valid."""
+    depth = deepest = 0
+    in_string = escaped = False
+    for letter in text:
+        if escaped:
+            escaped = False
+        elif in_string:
+            escaped, in_string = letter == 0x5C, letter != 0x22
+        elif letter == 0x22:
+            in_string = True
+        elif letter in b"{[":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif letter in b"}]":
+            depth -= 1
+    return deepest
+
+
+# ---------------------------------------------------------------- start
+
+
+def start(table_address: int, close_address: int) -> None:
+    """Fill the front library's table with the functions of this module, and tell it when the interpreter ends.
+
+    Parameters
+    ----------
+    table_address : int
+        Address of the library's ``nonpu_table``.
+    close_address : int
+        Address of the function to call at the end.
+    """
+    table = ffi.cast("nonpu_table *", table_address)
+    for name in dir(lib):
+        if name.startswith("python_"):
+            setattr(table, name.removeprefix("python_"), ffi.addressof(lib, name))
+    atexit.register(ffi.cast("void (*)(void)", close_address))

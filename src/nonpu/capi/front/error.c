@@ -1,0 +1,80 @@
+/* Error texts: every failing call adds one line, newest on top; aclGetRecentErrMsg hands them out and clears them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front.h"
+
+enum { LENGTH = 4096 };
+typedef struct { char pending[LENGTH], handed[LENGTH]; } texts;
+
+static texts process_texts;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int process_scope;
+static __thread texts *thread_texts;
+static pthread_key_t thread_end;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Other destructors of the ending thread may still fail, and then need a list again. */
+static void end_thread(void *list)
+{
+    thread_texts = NULL;
+    free(list);
+}
+
+static void make_key(void) { pthread_key_create(&thread_end, end_thread); }
+
+/* The list in force; NULL when memory has ended: the text is lost then, the status is not. */
+static texts *current(void)
+{
+    if (process_scope)
+        return &process_texts;
+    if (!thread_texts && (thread_texts = calloc(1, sizeof *thread_texts))) {
+        pthread_once(&once, make_key);
+        pthread_setspecific(thread_end, thread_texts);
+    }
+    return thread_texts;
+}
+
+void nonpu_fork_errors(int step) { nonpu_fork_lock(&lock, step); }
+
+void nonpu_set_error_scope(int32_t process) { process_scope = process; }
+
+void nonpu_record_error(const char *text)
+{
+    texts *t = current();
+    if (!t)
+        return;
+    pthread_mutex_lock(&lock);
+    size_t line = strnlen(text, LENGTH - 2), old = strlen(t->pending);
+    if (line + 1 + old >= LENGTH)
+        old = LENGTH - 2 - line;    /* the oldest lines fall off */
+    memmove(t->pending + line + 1, t->pending, old);
+    memcpy(t->pending, text, line);
+    t->pending[line] = '\n';
+    t->pending[line + 1 + old] = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+const char *nonpu_take_error(void)
+{
+    texts *t = current();
+    if (!t)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    int any = t->pending[0] != 0;
+    memcpy(t->handed, t->pending, strlen(t->pending) + 1);
+    t->pending[0] = 0;
+    pthread_mutex_unlock(&lock);
+    return any ? t->handed : NULL;
+}
+
+const char *aclGetRecentErrMsg(void) { return nonpu_take_error(); }
+
+int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual)
+{
+    char text[512];
+    snprintf(text, sizeof text, "%s: %s must be %s (got %s)", api, what, expected, actual);
+    nonpu_record_error(text);
+    return status;
+}

@@ -1,0 +1,120 @@
+/* What the files of the front library share. Nothing here knows an operator. */
+#ifndef NONPU_FRONT_H
+#define NONPU_FRONT_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "acl/acl.h"
+#include "aclnn/aclnn_base.h"
+#include "aclnn/opdev/op_errno.h"
+
+#pragma GCC visibility push(default)
+#include "native.h"
+#pragma GCC visibility pop
+#include "table.h" /* generated: the functions that Python implements */
+
+/* ---- error texts (error.c) ---- */
+/* Record "<api>: <what> must be <expected> (got <actual>)" and return the status. */
+int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual);
+
+/* ---- handles (handle.c) ---- */
+/* A pool of equal records behind handles: tag (16 bits), slot (24), generation (24). A generation is odd while the
+   record lives, so that a destroyed, foreign or invented handle never matches. Slots are reused first in, first out. */
+typedef struct {
+    uint64_t tag;
+    size_t record_bytes;
+    uint32_t chunk_slots;           /* a power of two */
+    uint32_t capacity, first, last; /* of the free list; slot numbers + 1, 0 = none */
+    pthread_mutex_t lock;
+    char **chunks;
+} nonpu_pool;
+
+extern nonpu_pool nonpu_tensors, nonpu_scalars, nonpu_executors, nonpu_streams;
+
+enum { NONPU_STREAM_BYTES = 128 };                         /* room for a record that only stream.c knows */
+
+void *nonpu_take(nonpu_pool *pool);                       /* a record, not yet live; NULL when memory ends */
+uintptr_t nonpu_publish(nonpu_pool *pool, void *record);  /* make it live: its handle */
+void *nonpu_find(nonpu_pool *pool, uintptr_t handle);     /* the live record, or NULL */
+void *nonpu_claim(nonpu_pool *pool, uintptr_t handle);    /* end its life; one caller wins, others get NULL */
+void nonpu_recycle(nonpu_pool *pool, void *record);       /* a claimed record may be taken again */
+void *nonpu_slot(nonpu_pool *pool, uint32_t index);       /* for walks over all records, live or not */
+uintptr_t nonpu_handle(nonpu_pool *pool, void *record);   /* 0 unless live */
+const char *nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages: what this handle is instead */
+
+nonpu_argument nonpu_tensor_argument(const aclTensor *tensor);
+nonpu_argument nonpu_scalar_argument(const aclScalar *scalar);
+
+typedef struct {
+    int32_t repeatable;
+    nonpu_plan plan;
+} nonpu_executor;
+
+/* ---- both phases (phase.c) ---- */
+int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,
+                        uint64_t *workspace_size, aclOpExecutor **executor);
+int32_t nonpu_phase_two(const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+                        aclrtStream stream);
+
+/* ---- device, contexts, streams (stream.c) ---- */
+int nonpu_has_context(void);
+int nonpu_no_context(const char *api);                    /* records the text, returns 107002 */
+/* Queue the plan, or run it at once if it is small and the stream idle. The plan is copied. */
+int32_t nonpu_submit(const char *api, uintptr_t stream, const nonpu_plan *plan);
+int nonpu_is_busy(void);                                  /* work is queued or running somewhere */
+
+/* ---- threads (team.c) ---- */
+int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);   /* an error number, or 0 */
+
+/* ---- memory (memory.c) ---- */
+void nonpu_release_deferred(void);                        /* no stream has work: free what aclrtFree put aside */
+
+/* ---- the interpreter (start.c) ---- */
+extern nonpu_table nonpu_python;
+/* 0 when nonpu_python may be called; otherwise records why not for this function and returns -1. */
+int nonpu_enter(const char *api);
+
+/* ---- fork: each file brings its state into the child (start.c calls these) ---- */
+void nonpu_fork_errors(int step), nonpu_fork_handles(int step), nonpu_fork_memory(int step), nonpu_fork_streams(int step),
+    nonpu_fork_team(int step);
+enum { FORK_PREPARE, FORK_PARENT, FORK_CHILD };
+/* The usual answer for a lock: hold it over the fork, so that what it guards is whole in the child. */
+void nonpu_fork_lock(pthread_mutex_t *lock, int step);
+
+/* ---- floating-point mode ----
+   The host may run with another rounding mode or with subnormals flushed; kernels and Python must not see it. */
+#if defined(__x86_64__)
+typedef unsigned int nonpu_float_mode;
+static inline nonpu_float_mode nonpu_float_enter(void)
+{
+    nonpu_float_mode mode = __builtin_ia32_stmxcsr();
+    if ((mode & ~0x3fu) != 0x1f80u)
+        __builtin_ia32_ldmxcsr(0x1f80u);
+    return mode;
+}
+static inline void nonpu_float_leave(nonpu_float_mode mode)
+{
+    if ((mode & ~0x3fu) != 0x1f80u)
+        __builtin_ia32_ldmxcsr(mode);
+}
+#else
+#include <fenv.h>
+typedef fenv_t nonpu_float_mode;
+static inline nonpu_float_mode nonpu_float_enter(void)
+{
+    nonpu_float_mode mode;
+    fegetenv(&mode);
+    fesetenv(FE_DFL_ENV);
+    return mode;
+}
+static inline void nonpu_float_leave(nonpu_float_mode mode)
+{
+    fesetenv(&mode);
+}
+#endif
+
+#define NONPU_LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+#endif

@@ -1,0 +1,217 @@
+/* Device and host memory: both are memory of this process, in blocks that are known by address. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "front.h"
+
+typedef struct { uintptr_t base; uint64_t bytes, capacity; int host; } block;
+
+static block *blocks;               /* sorted by base */
+static size_t count, room;
+static void **deferred;             /* freed by the client while work was queued: released when no work is left */
+static size_t deferred_count, deferred_room;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void nonpu_fork_memory(int step) { nonpu_fork_lock(&lock, step); }
+
+/* The number of blocks that start at or below the address. */
+static size_t upto(uintptr_t address)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (blocks[middle].base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static block *block_of(uintptr_t address)
+{
+    size_t i = upto(address);
+    return i && address - blocks[i - 1].base < blocks[i - 1].capacity ? &blocks[i - 1] : NULL;
+}
+
+/* Room for one more element; 0 when memory ends. */
+static int reserve(void **array, size_t used, size_t *room_, size_t size)
+{
+    if (used < *room_)
+        return 1;
+    size_t more = *room_ ? *room_ * 2 : 64;
+    void *grown = realloc(*array, more * size);
+    if (grown) {
+        *array = grown;
+        *room_ = more;
+    }
+    return grown != NULL;
+}
+
+static int allocate(const char *api, const char *what, void **out, size_t size, int host)
+{
+    enum { PADDING = 32, PAGE = 4096 };     /* the device pads by 32 bytes and hides overruns within a page */
+    if (!out)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, what, "a pointer", "null");
+    if (!size || size > SIZE_MAX / 2)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "size", "1 or more, and within the address space", size ? "too many bytes" : "0");
+    if (!nonpu_has_context())
+        return nonpu_no_context(api);
+    size_t capacity = (size + PADDING + PAGE - 1) / PAGE * PAGE;
+    void *memory = aligned_alloc(PAGE, capacity);
+    pthread_mutex_lock(&lock);
+    int known = memory && reserve((void **)&blocks, count, &room, sizeof *blocks);
+    if (known) {
+        size_t i = upto((uintptr_t)memory);
+        memmove(blocks + i + 1, blocks + i, (count++ - i) * sizeof *blocks);
+        blocks[i] = (block){ (uintptr_t)memory, size, capacity, host };
+        *out = memory;
+    }
+    pthread_mutex_unlock(&lock);
+    if (!known) {
+        char actual[48];
+        snprintf(actual, sizeof actual, "%zu bytes", size);
+        free(memory);
+        return nonpu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, api, "size", "what this machine can give", actual);
+    }
+    return ACL_SUCCESS;
+}
+
+static int give_back(const char *api, void *memory, int host)
+{
+    if (!memory)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, host ? "hostPtr" : "devPtr", "a pointer", "null");
+    pthread_mutex_lock(&lock);
+    block *b = block_of((uintptr_t)memory);
+    int known = b && b->base == (uintptr_t)memory && b->host == host;
+    if (known) {
+        memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
+        /* Queued work may still use the block. The call must not wait, so the block outlives it. */
+        if (nonpu_is_busy() && reserve((void **)&deferred, deferred_count, &deferred_room, sizeof *deferred)) {
+            deferred[deferred_count++] = memory;
+            memory = NULL;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (!known)
+        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, host ? "hostPtr" : "devPtr",
+                          host ? "a live address from aclrtMallocHost" : "a live address from aclrtMalloc",
+                          "one that is freed, inside a block or foreign");
+    free(memory);
+    return ACL_SUCCESS;
+}
+
+void nonpu_release_deferred(void)
+{
+    if (!__atomic_load_n(&deferred_count, __ATOMIC_RELAXED))
+        return;
+    pthread_mutex_lock(&lock);
+    while (deferred_count)
+        free(deferred[--deferred_count]);
+    pthread_mutex_unlock(&lock);
+}
+
+int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity)
+{
+    pthread_mutex_lock(&lock);
+    block *b = block_of(address);
+    if (b) {
+        *base = b->base;
+        *bytes = b->bytes;
+        if (capacity)
+            *capacity = b->capacity;
+    }
+    pthread_mutex_unlock(&lock);
+    return b != NULL;
+}
+
+aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    (void)policy;                   /* a hint about pages */
+    return allocate("aclrtMalloc", "devPtr", devPtr, size, 0);
+}
+
+aclError aclrtFree(void *devPtr) { return give_back("aclrtFree", devPtr, 0); }
+aclError aclrtMallocHost(void **hostPtr, size_t size) { return allocate("aclrtMallocHost", "hostPtr", hostPtr, size, 1); }
+aclError aclrtFreeHost(void *hostPtr) { return give_back("aclrtFreeHost", hostPtr, 1); }
+
+/* A range that starts in one of our blocks must end in it: the block's slack counts as part of it. */
+static int fits(uintptr_t address, size_t size)
+{
+    uintptr_t base;
+    uint64_t bytes, capacity;
+    return !nonpu_find_block(address, &base, &bytes, &capacity) || size <= capacity - (address - base);
+}
+
+static int overrun(const char *api, const char *what)
+{
+    return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, what, "a range inside its allocation", "one that ends behind it");
+}
+
+aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t copied, aclrtMemcpyKind kind)
+{
+    static const char api[] = "aclrtMemcpy";
+    if (!copied)
+        return ACL_SUCCESS;
+    if (!dst || !src)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, dst ? "src" : "dst", "a pointer", "null");
+    if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "kind", "0 to 5", "another value");
+    if (copied > destMax)
+        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", "at most destMax", "more");
+    if (dst == src)
+        return ACL_SUCCESS;
+    if (!nonpu_has_context())
+        return nonpu_no_context(api);
+    if (!fits((uintptr_t)dst, copied))
+        return overrun(api, "dst");
+    if (!fits((uintptr_t)src, copied))
+        return overrun(api, "src");
+    memmove(dst, src, copied);
+    return ACL_SUCCESS;
+}
+
+aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t set)
+{
+    static const char api[] = "aclrtMemset";
+    if (!set)
+        return ACL_SUCCESS;
+    if (!devPtr)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "devPtr", "a pointer", "null");
+    if (set > maxCount)
+        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", "at most maxCount", "more");
+    if (!nonpu_has_context())
+        return nonpu_no_context(api);
+    if (!fits((uintptr_t)devPtr, set))
+        return overrun(api, "devPtr");
+    memset(devPtr, value, set);
+    return ACL_SUCCESS;
+}
+
+/* The runtime's own conversions know no infinity and no NaN: exponent 31 is an ordinary one. */
+float aclFloat16ToFloat(aclFloat16 value)
+{
+    int exponent = value >> 10 & 31, mantissa = value & 1023;
+    float magnitude = exponent ? ldexpf((float)(1024 + mantissa), exponent - 25) : ldexpf((float)mantissa, -24);
+    return value & 0x8000 ? -magnitude : magnitude;
+}
+
+/* Nearest, ties to even; what is beyond the largest number, infinities and NaN included, gives the largest number. */
+aclFloat16 aclFloatToFloat16(float value)
+{
+    const float largest = 65504.0f;
+    unsigned sign = signbit(value) ? 0x8000u : 0u;
+    float magnitude = fabsf(value);
+    if (!(magnitude < largest))
+        return (aclFloat16)(sign | 0x7bffu);
+    int exponent;
+    frexpf(magnitude, &exponent);   /* magnitude in [2^(exponent-1), 2^exponent) */
+    if (magnitude < 0x1p-14f)
+        exponent = -13;             /* subnormal or zero: a fixed step of 2^-24 */
+    nonpu_float_mode mode = nonpu_float_enter();
+    unsigned steps = (unsigned)rintf(ldexpf(magnitude, 11 - exponent));     /* 1024..2048, or less when subnormal */
+    nonpu_float_leave(mode);
+    return (aclFloat16)(sign | ((unsigned)(exponent + 13) * 1024u + steps));
+}

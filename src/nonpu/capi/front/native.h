@@ -1,0 +1,96 @@
+/* Records and functions that C, the compiled kernels and Python share.
+   This file is read by the C compiler and, as it stands, by cffi: no preprocessor lines. */
+
+/* One operand of a launch; strides in bytes. A move of 0 means that tiles are contiguous and used in place. */
+typedef struct {
+    uintptr_t data, move;
+    int64_t item;
+    int64_t row_stride, column_stride;
+    int64_t outer_strides[6];
+} nonpu_operand;
+
+/* One run of a driver over tiles; operand 0 is the output. */
+typedef struct nonpu_launch {
+    uintptr_t driver;               /* void (*)(const nonpu_launch *, int64_t first_tile, int64_t last_tile) */
+    uintptr_t kernel;
+    int64_t operands, tiles;
+    int64_t rows, columns;
+    int64_t tile_rows, tile_columns;
+    int64_t outer_rank, outer_shape[6];
+    double parameters[4];
+    int64_t cost;                   /* estimated nanoseconds of the whole launch on one thread */
+    nonpu_operand operand[6];
+} nonpu_launch;
+
+/* What phase two does: `launches` (0, 1 or 2) runs. With temporary > 0 `main` writes to a block of that many bytes,
+   which `tail` copies to the output: both receive its address when they run. */
+typedef struct {
+    nonpu_launch main, tail;
+    int64_t temporary, launches;
+} nonpu_plan;
+
+/* What aclCreateTensor was told. Without strides, those of a row-major tensor are filled in. */
+typedef struct {
+    int32_t dtype, format, rank;
+    int32_t storage_rank;           /* -1: no storage shape was given */
+    int64_t offset;
+    uintptr_t data;
+    int64_t dims[25], strides[25], storage[25];
+} nonpu_tensor;
+
+typedef struct {
+    int32_t dtype;
+    uint8_t value[16];
+} nonpu_scalar;
+
+/* One argument of phase one, as the judge sees it. */
+typedef struct {
+    int32_t kind;                   /* 1 tensor, 2 scalar, 3 flag, 4 integer, 5 real */
+    int32_t state;                  /* 0 null, 1 live, 2 not a live object of this kind */
+    const void *record;             /* nonpu_tensor or nonpu_scalar */
+    int64_t integer;                /* flag or integer; the address that was passed, for a tensor or scalar */
+    double real;
+} nonpu_argument;
+
+/* A launch that was judged and planned for arrays of certain layouts: for each operand, where the launch starts and which
+   bytes it reaches, counted from the array's address, and whether its layout is the output's. */
+typedef struct {
+    nonpu_launch launch;
+    int64_t start[6], low[6], high[6];
+    int32_t same_layout[6];
+    int32_t any_product;            /* 0: judged for the product that NONPU_PRODUCT had then */
+    char product[64];
+} nonpu_ready;
+
+/* Executors. A status other than 0 comes with a recorded text. Handles are numbers, never addresses. */
+uintptr_t nonpu_executor_create(const nonpu_plan *plan);
+int32_t nonpu_executor_set_repeatable(uintptr_t executor);
+int32_t nonpu_executor_destroy(uintptr_t executor);
+int32_t nonpu_execute(uintptr_t executor, uintptr_t stream);   /* stream 0: the default stream of the process */
+
+/* Run now, in the calling thread and, where it pays, in the threads of the pool. */
+void nonpu_run(const nonpu_launch *launch);
+int32_t nonpu_run_plan(const nonpu_plan *plan);
+/* 0: done. 1: the product has changed, or inputs overlap the output partly; nothing was done. */
+int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
+                        const void *d, const void *e);
+void nonpu_set_threads(int32_t count);                         /* 0: as the environment says */
+int32_t nonpu_get_threads(void);
+
+uintptr_t nonpu_stream_create(void);
+int32_t nonpu_stream_destroy(uintptr_t stream);
+int32_t nonpu_stream_synchronize(uintptr_t stream);            /* 0: the default stream of the process */
+int32_t nonpu_stream_idle(uintptr_t stream);                   /* 1: everything queued has run */
+void nonpu_synchronize_all(void);
+
+/* The block of aclrtMalloc or aclrtMallocHost that `address` lies in: 1 and its extent, or 0. `capacity`, which
+   may be null, counts the slack behind the request as well. */
+int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity);
+
+/* Texts for aclGetRecentErrMsg: of the calling thread, or one list for the process. */
+void nonpu_record_error(const char *text);
+const char *nonpu_take_error(void);                            /* as aclGetRecentErrMsg: NULL if there is none */
+void nonpu_set_error_scope(int32_t process);
+
+const char *nonpu_build(void);                                 /* identity of this build of the library */
+const char *nonpu_state(void);                                 /* "started", "not started" or why it failed */

@@ -1,0 +1,116 @@
+/* Both phases of every operator. Phase one asks the judge, which is Python; phase two is all C. */
+#include <string.h>
+
+#include "front.h"
+
+static void copy_plan(nonpu_plan *to, const nonpu_plan *from)
+{
+    if (from->launches > 1) {
+        *to = *from;
+        return;
+    }
+    to->main = from->main;
+    to->temporary = from->temporary;
+    to->launches = from->launches;
+}
+
+static int32_t no_executor(int32_t status, const char *api, uintptr_t handle)
+{
+    return nonpu_fail(status, api, "executor", "a live executor of phase one", nonpu_describe(&nonpu_executors, handle));
+}
+
+uintptr_t nonpu_executor_create(const nonpu_plan *plan)
+{
+    nonpu_executor *e = nonpu_take(&nonpu_executors);
+    if (!e)
+        return 0;
+    e->repeatable = 0;
+    copy_plan(&e->plan, plan);
+    return nonpu_publish(&nonpu_executors, e);
+}
+
+int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,
+                        uint64_t *workspace_size, aclOpExecutor **executor)
+{
+    if (!workspace_size || !executor)
+        return nonpu_fail(ACLNN_ERR_PARAM_NULLPTR, api, workspace_size ? "executor" : "workspaceSize", "a pointer", "null");
+    nonpu_plan plan;
+    plan.launches = plan.temporary = 0;
+    if (nonpu_enter(api))
+        return ACLNN_ERR_INNER;
+    nonpu_float_mode mode = nonpu_float_enter();
+    int32_t status = nonpu_python.judge(operator_index, count, arguments, &plan);
+    nonpu_float_leave(mode);
+    if (status)
+        return status;
+    uintptr_t handle = nonpu_executor_create(&plan);
+    if (!handle)
+        return nonpu_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, api, "the number of live executors", "within the memory of this machine", "no memory");
+    *workspace_size = 0;
+    *executor = (aclOpExecutor *)handle;
+    return ACLNN_SUCCESS;
+}
+
+static int32_t execute(const char *api, uintptr_t handle, uintptr_t stream)
+{
+    nonpu_executor *e = nonpu_find(&nonpu_executors, handle);
+    if (e && e->repeatable)
+        return nonpu_submit(api, stream, &e->plan);
+    e = e ? nonpu_claim(&nonpu_executors, handle) : NULL;      /* one run, whatever comes of it */
+    if (!e)
+        return no_executor(ACLNN_ERR_PARAM_INVALID, api, handle);
+    int32_t status = nonpu_submit(api, stream, &e->plan);
+    nonpu_recycle(&nonpu_executors, e);
+    return status;
+}
+
+int32_t nonpu_execute(uintptr_t executor, uintptr_t stream) { return execute("nonpu_execute", executor, stream); }
+
+int32_t nonpu_phase_two(const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+                        aclrtStream stream)
+{
+    uintptr_t handle = (uintptr_t)executor;
+    if (!handle)
+        return no_executor(ACLNN_ERR_PARAM_NULLPTR, api, handle);
+    if (workspace_size && !workspace) {
+        nonpu_executor *e = nonpu_claim(&nonpu_executors, handle);
+        if (e)
+            nonpu_recycle(&nonpu_executors, e);
+        return nonpu_fail(ACLNN_ERR_PARAM_NULLPTR, api, "workspace", "an address, since workspaceSize is not 0", "null");
+    }
+    int32_t status = execute(api, handle, (uintptr_t)stream);
+    if (!status && !stream && !nonpu_has_context())
+        nonpu_stream_synchronize(0);    /* such a thread has no way to wait for the default stream later */
+    return status;
+}
+
+static int32_t set_repeatable(const char *api, uintptr_t handle)
+{
+    nonpu_executor *e = nonpu_find(&nonpu_executors, handle);
+    if (!e)
+        return no_executor(handle ? ACLNN_ERR_INNER : ACLNN_ERR_INNER_NULLPTR, api, handle);
+    e->repeatable = 1;
+    return ACLNN_SUCCESS;
+}
+
+static int32_t destroy(const char *api, uintptr_t handle)
+{
+    nonpu_executor *e = nonpu_claim(&nonpu_executors, handle);
+    if (!e)
+        return no_executor(handle ? ACLNN_ERR_INNER : ACLNN_ERR_INNER_NULLPTR, api, handle);
+    nonpu_recycle(&nonpu_executors, e);
+    return ACLNN_SUCCESS;
+}
+
+int32_t nonpu_executor_set_repeatable(uintptr_t executor) { return set_repeatable("nonpu_executor_set_repeatable", executor); }
+int32_t nonpu_executor_destroy(uintptr_t executor) { return destroy("nonpu_executor_destroy", executor); }
+
+aclnnStatus aclSetAclOpExecutorRepeatable(aclOpExecutor *executor)
+{
+    return set_repeatable("aclSetAclOpExecutorRepeatable", (uintptr_t)executor);
+}
+
+aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor *executor)
+{
+    return destroy("aclDestroyAclOpExecutor", (uintptr_t)executor);
+}

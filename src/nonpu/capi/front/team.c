@@ -1,0 +1,163 @@
+/* Running launches: alone, or shared with the one team of helper threads of this process. */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "front.h"
+
+enum {
+    SHARE = 30000,      /* nanoseconds of work that repay a helper's start; one launch needs twice that to be shared */
+    CHUNKS = 8,         /* tiles are handed out in this many chunks per thread */
+    SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
+    OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
+};
+
+static pthread_mutex_t region = PTHREAD_MUTEX_INITIALIZER;     /* held by the thread whose launch is being shared */
+static const nonpu_launch *shared;
+static int64_t next_tile, chunk;
+static uint32_t door, calls, sleepers;
+static int helpers, limit;                                     /* limit: threads in all; 0 = not yet known */
+
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void sleep_while(uint32_t *word, uint32_t value) { syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0); }
+static void wake(uint32_t *word, int waiters) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, waiters, NULL, NULL, 0); }
+
+static void drive(const nonpu_launch *launch, int64_t first, int64_t last)
+{
+    typedef void driver(const nonpu_launch *, int64_t, int64_t);
+    ((driver *)launch->driver)(launch, first, last);
+}
+
+static void take_chunks(void)
+{
+    const nonpu_launch *launch = shared;
+    for (int64_t first; (first = __atomic_fetch_add(&next_tile, chunk, __ATOMIC_RELAXED)) < launch->tiles;)
+        drive(launch, first, first + chunk < launch->tiles ? first + chunk : launch->tiles);
+}
+
+/* A helper that comes late finds the door shut: nobody waits for a sleeper. */
+static void *helper(void *unused)
+{
+    nonpu_float_enter();
+    for (;;) {
+        uint32_t seen = __atomic_load_n(&calls, __ATOMIC_ACQUIRE), state = __atomic_load_n(&door, __ATOMIC_ACQUIRE);
+        while (state >= OPEN && !__atomic_compare_exchange_n(&door, &state, state - OPEN + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            ;
+        if (state >= OPEN) {
+            take_chunks();
+            if (!__atomic_sub_fetch(&door, 1, __ATOMIC_ACQ_REL))
+                wake(&door, 1);
+        }
+        for (int spins = 0; __atomic_load_n(&calls, __ATOMIC_ACQUIRE) == seen; spins++) {
+            if (spins < SPINS) {
+                relax();
+                continue;
+            }
+            __atomic_add_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+            sleep_while(&calls, seen);
+            __atomic_sub_fetch(&sleepers, 1, __ATOMIC_SEQ_CST);
+        }
+    }
+    return unused;
+}
+
+/* Threads of the library leave every signal to the host. */
+int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(thread, NULL, body, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+int32_t nonpu_get_threads(void)
+{
+    int threads = __atomic_load_n(&limit, __ATOMIC_RELAXED);
+    if (threads)
+        return threads;
+    const char *text = getenv("NONPU_NUM_THREADS");
+    char *end;
+    long wanted = text ? strtol(text, &end, 10) : 0;
+    if (wanted < 1 || *end) {
+        cpu_set_t allowed;
+        wanted = sched_getaffinity(0, sizeof allowed, &allowed) ? sysconf(_SC_NPROCESSORS_ONLN) : CPU_COUNT(&allowed);
+    }
+    threads = wanted < 1 ? 1 : wanted > 256 ? 256 : (int)wanted;
+    __atomic_store_n(&limit, threads, __ATOMIC_RELAXED);
+    return threads;
+}
+
+void nonpu_set_threads(int32_t count) { __atomic_store_n(&limit, count < 0 ? 0 : count > 256 ? 256 : count, __ATOMIC_RELAXED); }
+
+static int64_t places_for(const nonpu_launch *launch)
+{
+    if (launch->cost < 2 * SHARE || launch->tiles < 2)
+        return 0;
+    int64_t places = nonpu_get_threads() - 1;
+    if (places > launch->cost / SHARE - 1)
+        places = launch->cost / SHARE - 1;
+    return places < launch->tiles - 1 ? places : launch->tiles - 1;
+}
+
+static void share(const nonpu_launch *launch, int64_t places)
+{
+    pthread_t thread;
+    while (helpers < places && !nonpu_start_thread(&thread, helper, NULL)) {
+        pthread_detach(thread);
+        helpers++;
+    }
+    shared = launch;
+    chunk = launch->tiles / ((places + 1) * CHUNKS);
+    chunk += !chunk;
+    __atomic_store_n(&next_tile, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&door, (uint32_t)places * OPEN, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST))
+        wake(&calls, (int)places);
+    take_chunks();
+    uint32_t state = __atomic_and_fetch(&door, OPEN - 1, __ATOMIC_ACQ_REL);
+    for (int spins = 0; state; spins++, state = __atomic_load_n(&door, __ATOMIC_ACQUIRE)) {
+        if (spins < SPINS)
+            relax();
+        else
+            sleep_while(&door, state);
+    }
+}
+
+void nonpu_run(const nonpu_launch *launch)
+{
+    int64_t places = places_for(launch);
+    nonpu_float_mode mode = nonpu_float_enter();
+    if (places && !pthread_mutex_trylock(&region)) {           /* taken: the helpers are busy with another launch */
+        share(launch, places);
+        pthread_mutex_unlock(&region);
+    } else {
+        drive(launch, 0, launch->tiles);
+    }
+    nonpu_float_leave(mode);
+}
+
+/* The child has no helpers: it starts with an empty team. */
+void nonpu_fork_team(int step)
+{
+    if (step != FORK_CHILD)
+        return;
+    pthread_mutex_init(&region, NULL);
+    helpers = 0;
+    door = sleepers = 0;
+}

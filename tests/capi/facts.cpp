@@ -1,0 +1,64 @@
+// Facts about the headers that a compiler can judge. Compiled, never run.
+#include <cstddef>
+#include <type_traits>
+
+#include "acl/acl.h"
+#include "aclnn/acl_meta.h"
+#include "aclnn/opdev/op_errno.h"
+#include "aclnnop/aclnn_leaky_relu_backward.h"
+#include "aclnnop/aclnn_sigmoid_backward.h"
+#include "aclnnop/aclnn_swish_backward.h"
+
+#define SAME(name, ...) static_assert(std::is_same<decltype(name), __VA_ARGS__>::value, #name)
+
+SAME(aclInit, aclError(const char *));
+SAME(aclFinalize, aclError());
+SAME(aclrtSetDevice, aclError(int32_t));
+SAME(aclrtResetDevice, aclError(int32_t));
+SAME(aclrtCreateStream, aclError(aclrtStream *));
+SAME(aclrtDestroyStream, aclError(aclrtStream));
+SAME(aclrtSynchronizeStream, aclError(aclrtStream));
+SAME(aclrtMalloc, aclError(void **, size_t, aclrtMemMallocPolicy));
+SAME(aclrtFree, aclError(void *));
+SAME(aclrtMemcpy, aclError(void *, size_t, const void *, size_t, aclrtMemcpyKind));
+SAME(aclGetRecentErrMsg, const char *());
+SAME(aclrtGetSocName, const char *());
+SAME(aclFloat16ToFloat, float(aclFloat16));
+SAME(aclFloatToFloat16, aclFloat16(float));
+SAME(aclCreateTensor, aclTensor *(const int64_t *, uint64_t, aclDataType, const int64_t *, int64_t, aclFormat, const int64_t *, uint64_t, void *));
+SAME(aclDestroyTensor, aclnnStatus(const aclTensor *));
+SAME(aclCreateScalar, aclScalar *(void *, aclDataType));
+SAME(aclDestroyScalar, aclnnStatus(const aclScalar *));
+SAME(aclSetAclOpExecutorRepeatable, aclnnStatus(aclOpExecutor *));
+SAME(aclDestroyAclOpExecutor, aclnnStatus(aclOpExecutor *));
+SAME(aclnnLeakyReluBackwardGetWorkspaceSize, aclnnStatus(const aclTensor *, const aclTensor *, const aclScalar *, bool, aclTensor *, uint64_t *, aclOpExecutor **));
+SAME(aclnnLeakyReluBackward, aclnnStatus(void *, uint64_t, aclOpExecutor *, aclrtStream));
+SAME(aclnnSigmoidBackwardGetWorkspaceSize, aclnnStatus(const aclTensor *, const aclTensor *, aclTensor *, uint64_t *, aclOpExecutor **));
+SAME(aclnnSigmoidBackward, aclnnStatus(void *, uint64_t, aclOpExecutor *, const aclrtStream));
+SAME(aclnnSwishBackwardGetWorkspaceSize, aclnnStatus(const aclTensor *, const aclTensor *, const aclScalar *, aclTensor *, uint64_t *, aclOpExecutor **));
+SAME(aclnnSwishBackward, aclnnStatus(void *, uint64_t, aclOpExecutor *, aclrtStream));
+
+static_assert(std::is_same<aclError, int>::value && std::is_same<aclnnStatus, int32_t>::value && std::is_same<aclFloat16, uint16_t>::value, "");
+static_assert(std::is_same<aclrtStream, void *>::value && std::is_same<aclrtEvent, void *>::value && std::is_same<aclrtContext, void *>::value, "");
+static_assert(sizeof(aclDataType) == 4 && sizeof(aclFormat) == 4 && sizeof(aclrtMemcpyKind) == 4 && sizeof(bool) == 1, "");
+static_assert(aclDataType::ACL_FLOAT == 0 && ACL_FLOAT16 == 1 && ACL_BF16 == 27 && ACL_DT_UNDEFINED == -1 && ACL_FLOAT4_E1M2 == 41, "");
+static_assert(aclFormat::ACL_FORMAT_ND == 2 && ACL_FRACTAL_Z_3D == 33 && ACL_FORMAT_UNDEFINED == -1 && ACL_FORMAT_FRACTAL_NZ_C0_8 == 54, "");
+static_assert(ACL_MEM_MALLOC_HUGE_FIRST == 0 && ACL_MEM_ACCESS_USER_SPACE_READONLY == 0x100000, "");
+static_assert(ACL_MEMCPY_HOST_TO_DEVICE == 1 && ACL_MEMCPY_DEVICE_TO_HOST == 2 && ACL_MEMCPY_INTER_DEVICE_TO_DEVICE == 7, "");
+static_assert(ACL_SUCCESS == 0 && ACL_ERROR_NONE == 0 && ACL_ERROR_INVALID_PARAM == 100000 && ACL_ERROR_FAILURE == 500001, "");
+static_assert(ACL_ERROR_RT_INVALID_HANDLE == 107017 && ACL_RT_SUCCESS == 0 && ACL_ERROR_RT_DRV_INTERNAL_ERROR == 507899, "");
+static_assert(OK == 0 && ACLNN_SUCCESS == 0 && ACLNN_ERR_PARAM_NULLPTR == 161001 && ACLNN_ERR_PARAM_INVALID == 161002, "");
+static_assert(ACL_MAJOR_VERSION == 1 && ACL_MINOR_VERSION == 17 && ACL_PATCH_VERSION == 0, "");
+
+// Objects, not macros; the runtime module's codes are macros.
+const int *const address = &ACL_ERROR_INVALID_PARAM;
+#ifdef ACL_SUCCESS
+#error ACL_SUCCESS is a macro
+#endif
+#if !defined(ACL_ERROR_RT_PARAM_INVALID) || ACL_ERROR_RT_PARAM_INVALID != 107000
+#error ACL_ERROR_RT_PARAM_INVALID is no macro
+#endif
+#ifndef ACLNN_META
+#error ACLNN_META is not defined
+#endif
+ACLNN_API int visible();

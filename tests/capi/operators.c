@@ -1,0 +1,309 @@
+/* Both phases of the operators: executors, streams, lifetimes. The values are judged elsewhere. */
+#include "case.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "acl/acl.h"
+#include "aclnn/opdev/op_errno.h"
+#include "aclnnop/aclnn_ops_nn.h"
+
+enum { LARGE = 1 << 22 };
+
+static aclTensor *tensor_of(const float *data, int64_t count)
+{
+    return aclCreateTensor(&count, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, &count, 1, (void *)(uintptr_t)data);
+}
+
+static void begin(void)
+{
+    EXPECT_IS(aclInit(NULL), 0);
+    EXPECT_IS(aclrtSetDevice(0), 0);
+}
+
+/* gradInput = gradOutput * output * (1 - output) */
+static aclOpExecutor *plan(const float *grad, const float *output, float *result, int64_t count)
+{
+    uint64_t workspace = 99;
+    aclOpExecutor *executor = NULL;
+    aclTensor *g = tensor_of(grad, count), *y = tensor_of(output, count), *r = tensor_of(result, count);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, y, r, &workspace, &executor), 0);
+    EXPECT_IS(workspace, 0);
+    EXPECT(executor != NULL);
+    aclDestroyTensor(g);
+    aclDestroyTensor(y);
+    aclDestroyTensor(r);
+    return executor;
+}
+
+static const float ones[4] = { 1, 1, 1, 1 };
+static const float outputs[4] = { 1, 2, 3, 4 };
+
+CASE(the_documents_example)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    begin();
+    aclOpExecutor *executor = plan(ones, outputs, result, 4);
+    EXPECT(result[0] == 9);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+    EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+    EXPECT(result[0] == 0 && result[1] == -2 && result[2] == -6 && result[3] == -12);
+    EXPECT(aclGetRecentErrMsg() == NULL);
+}
+
+CASE(out_pointers_come_first_and_stay_untouched_on_failure)
+{
+    uint64_t workspace = 77;
+    aclOpExecutor *executor = (aclOpExecutor *)0x77;
+    begin();
+    EXPECT_IS(aclnnSwishBackwardGetWorkspaceSize(NULL, NULL, NULL, NULL, NULL, &executor), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_TEXT("aclnnSwishBackwardGetWorkspaceSize", "workspaceSize", "null");
+    EXPECT_IS(aclnnSwishBackwardGetWorkspaceSize(NULL, NULL, NULL, NULL, &workspace, NULL), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_TEXT("aclnnSwishBackwardGetWorkspaceSize", "executor", "null");
+    EXPECT_IS(aclnnSwishBackwardGetWorkspaceSize(NULL, NULL, NULL, NULL, &workspace, &executor), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_TEXT("aclnnSwishBackwardGetWorkspaceSize", "gradOutput", "null");
+    EXPECT(workspace == 77 && executor == (aclOpExecutor *)0x77);
+}
+
+CASE(operators_want_initialisation)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    uint64_t workspace = 77;
+    aclOpExecutor *executor = NULL;
+    aclTensor *g = tensor_of(ones, 4), *y = tensor_of(outputs, 4), *r = tensor_of(result, 4);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, y, r, &workspace, &executor), ACLNN_ERR_INNER);
+    EXPECT_TEXT("aclnnSigmoidBackwardGetWorkspaceSize", "aclInit");
+    EXPECT_IS(aclnnInit("/nonexistent/dump.json"), 0);
+    EXPECT_IS(aclnnInit(NULL), 0);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, y, r, &workspace, &executor), 0);
+    /* Without a context nobody could wait for the default stream: the result is there at once. */
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+    EXPECT(result[3] == -12);
+    EXPECT_IS(aclnnFinalize(), 0);
+    EXPECT_IS(aclnnFinalize(), 0);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, y, r, &workspace, &executor), ACLNN_ERR_INNER);
+}
+
+CASE(destroyed_and_foreign_tensors_are_refused)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    float slope = 0.5f;
+    int local;
+    uint64_t workspace = 77;
+    aclOpExecutor *executor = NULL;
+    begin();
+    aclTensor *g = tensor_of(ones, 4), *y = tensor_of(outputs, 4), *r = tensor_of(result, 4);
+    aclScalar *s = aclCreateScalar(&slope, ACL_FLOAT);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, (aclTensor *)&local, r, &workspace, &executor), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnSigmoidBackwardGetWorkspaceSize", "output");
+    EXPECT_IS(aclnnLeakyReluBackwardGetWorkspaceSize(g, y, (aclScalar *)g, false, r, &workspace, &executor), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnLeakyReluBackwardGetWorkspaceSize", "negativeSlope");
+    aclDestroyScalar(s);
+    EXPECT_IS(aclnnLeakyReluBackwardGetWorkspaceSize(g, y, s, false, r, &workspace, &executor), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnLeakyReluBackwardGetWorkspaceSize", "negativeSlope");
+    aclDestroyTensor(g);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(g, y, r, &workspace, &executor), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnSigmoidBackwardGetWorkspaceSize", "gradOutput");
+    EXPECT(workspace == 77 && executor == NULL && result[0] == 9);
+}
+
+CASE(an_executor_runs_once)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    begin();
+    aclOpExecutor *executor = plan(ones, outputs, result, 4);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+    result[3] = 7;
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnSigmoidBackward", "executor", "consumed");
+    EXPECT(result[3] == 7);
+    EXPECT_IS(aclDestroyAclOpExecutor(executor), ACLNN_ERR_INNER);
+    EXPECT_TEXT("aclDestroyAclOpExecutor", "consumed");
+    EXPECT_IS(aclSetAclOpExecutorRepeatable(executor), ACLNN_ERR_INNER);
+    executor = plan(ones, outputs, result, 4);
+    EXPECT_IS(aclDestroyAclOpExecutor(executor), 0);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), ACLNN_ERR_PARAM_INVALID);
+    EXPECT(result[3] == 7);
+}
+
+CASE(phase_two_checks_in_order)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    int local;
+    begin();
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 8, NULL, NULL), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_TEXT("aclnnSigmoidBackward", "executor", "null");
+    aclOpExecutor *executor = plan(ones, outputs, result, 4);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 8, executor, NULL), ACLNN_ERR_PARAM_NULLPTR);
+    EXPECT_TEXT("aclnnSigmoidBackward", "workspace", "null");
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, (aclOpExecutor *)&local, NULL), ACLNN_ERR_PARAM_INVALID);
+    executor = plan(ones, outputs, result, 4);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, (aclrtStream)&local), ACLNN_ERR_RUNTIME_ERROR);
+    EXPECT_TEXT("aclnnSigmoidBackward", "stream");
+    EXPECT(result[0] == 9);
+    executor = plan(ones, outputs, result, 4);
+    EXPECT_IS(aclnnSigmoidBackward(result, 16, executor, NULL), 0);
+    EXPECT(result[3] == -12);
+}
+
+CASE(a_repeatable_executor_reads_new_data_in_every_run)
+{
+    float output[4] = { 1, 2, 3, 4 }, result[4];
+    begin();
+    aclOpExecutor *executor = plan(ones, output, result, 4);
+    EXPECT_IS(aclSetAclOpExecutorRepeatable(executor), 0);
+    for (int run = 0; run < 3; run++) {
+        output[0] = (float)run;
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+        EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+        EXPECT(result[0] == (float)(run * (1 - run)) && result[3] == -12);
+    }
+    EXPECT_IS(aclDestroyAclOpExecutor(executor), 0);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_IS(aclDestroyAclOpExecutor(executor), ACLNN_ERR_INNER);
+}
+
+CASE(an_empty_tensor_needs_no_memory)
+{
+    begin();
+    aclOpExecutor *executor = plan(NULL, NULL, NULL, 0);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), ACLNN_ERR_PARAM_INVALID);
+}
+
+static float *device_floats(int64_t count, float value)
+{
+    float *memory = NULL;
+    EXPECT_IS(aclrtMalloc((void **)&memory, (size_t)count * sizeof *memory, ACL_MEM_MALLOC_HUGE_FIRST), 0);
+    for (int64_t i = 0; i < count; i++)
+        memory[i] = value;
+    return memory;
+}
+
+CASE(queued_work_is_done_in_order_and_waited_for)
+{
+    begin();
+    aclrtStream stream;
+    EXPECT_IS(aclrtCreateStream(&stream), 0);
+    float *grad = device_floats(LARGE, 1), *output = device_floats(LARGE, 2), *middle = device_floats(LARGE, 9), *result = device_floats(LARGE, 9);
+    for (int round = 0; round < 5; round++) {
+        aclOpExecutor *first = plan(grad, output, middle, LARGE), *second = plan(middle, output, result, LARGE);
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, first, stream), 0);
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, second, stream), 0);
+        if (round == 2)
+            EXPECT_IS(aclrtSynchronizeDevice(), 0);
+        else if (round == 3)
+            EXPECT_IS(aclrtResetDevice(0), 0);
+        else if (round == 4)
+            EXPECT_IS(aclrtDestroyStream(stream), 0);
+        else
+            EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+        int wrong = 0;
+        for (int64_t i = 0; i < LARGE; i++) {
+            wrong += middle[i] != -2 || result[i] != 4;
+            middle[i] = result[i] = 9;
+        }
+        EXPECT_IS(wrong, 0);
+        if (round == 3) {
+            EXPECT_IS(aclrtSetDevice(0), 0);
+            EXPECT_IS(aclrtCreateStream(&stream), 0);
+        }
+    }
+}
+
+CASE(memory_freed_too_early_stays_until_the_queue_is_empty)
+{
+    begin();
+    for (int round = 0; round < 20; round++) {
+        float *grad = device_floats(LARGE, 1), *output = device_floats(LARGE, 2), *result = device_floats(LARGE, 9);
+        aclOpExecutor *executor = plan(grad, output, result, LARGE);
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+        EXPECT_IS(aclrtFree(grad), 0);
+        EXPECT_IS(aclrtFree(output), 0);
+        EXPECT_IS(aclrtFree(result), 0);
+        EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+    }
+}
+
+static void *use_streams(void *unused)
+{
+    aclrtStream stream;
+    EXPECT_IS(aclrtSetDevice(0), 0);
+    EXPECT_IS(aclrtCreateStream(&stream), 0);
+    float *grad = device_floats(LARGE / 4, 1), *output = device_floats(LARGE / 4, 2), *result = device_floats(LARGE / 4, 9);
+    for (int round = 0; round < 30; round++) {
+        int64_t count = round % 2 ? LARGE / 4 : 100;
+        memset(result, 0, (size_t)count * 4);
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(grad, output, result, count), stream), 0);
+        EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+        EXPECT(result[0] == -2 && result[count - 1] == -2);
+    }
+    EXPECT_IS(aclrtDestroyStream(stream), 0);
+    return unused;
+}
+
+CASE(threads_use_streams_of_their_own)
+{
+    pthread_t threads[4];
+    begin();
+    for (int i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, use_streams, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+CASE(a_forked_child_has_the_executor_too)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    begin();
+    aclOpExecutor *executor = plan(ones, outputs, result, 4);
+    int other;
+    pid_t child = fork();
+    if (!child) {
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+        EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+        EXPECT(result[3] == -12);
+        _exit(failures);
+    }
+    waitpid(child, &other, 0);
+    EXPECT_IS(other, 0);
+    EXPECT(result[3] == 9);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+}
+
+/* Work queued by the parent, and workers and helpers that exist only there, must not disturb the child. */
+CASE(a_forked_child_goes_on)
+{
+    begin();
+    float *grad = device_floats(LARGE, 1), *output = device_floats(LARGE, 2), *result = device_floats(LARGE, 9);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(grad, output, result, LARGE), NULL), 0);
+    for (int round = 0; round < 10; round++) {
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(grad, output, result, LARGE), NULL), 0);
+        int status = -1;
+        pid_t child = fork();
+        if (!child) {
+            alarm(20);
+            memset(result, 0, LARGE * sizeof *result);
+            EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(grad, output, result, LARGE), NULL), 0);
+            EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+            EXPECT(result[0] == -2 && result[LARGE - 1] == -2);
+            EXPECT_IS(aclrtResetDevice(0), 0);
+            EXPECT_IS(aclFinalize(), 0);
+            _exit(failures);
+        }
+        waitpid(child, &status, 0);
+        EXPECT_IS(status, 0);
+    }
+    EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+    EXPECT(result[0] == -2 && result[LARGE - 1] == -2);
+}
+
+RUN(ENTRY(the_documents_example), ENTRY(out_pointers_come_first_and_stay_untouched_on_failure),
+    ENTRY(operators_want_initialisation), ENTRY(destroyed_and_foreign_tensors_are_refused), ENTRY(an_executor_runs_once),
+    ENTRY(phase_two_checks_in_order), ENTRY(a_repeatable_executor_reads_new_data_in_every_run),
+    ENTRY(an_empty_tensor_needs_no_memory), ENTRY(queued_work_is_done_in_order_and_waited_for),
+    ENTRY(memory_freed_too_early_stays_until_the_queue_is_empty), ENTRY(threads_use_streams_of_their_own),
+    ENTRY(a_forked_child_has_the_executor_too), ENTRY(a_forked_child_goes_on))
