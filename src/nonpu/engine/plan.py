@@ -12,10 +12,9 @@ object with those fields.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from nonpu.engine.load import address
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
