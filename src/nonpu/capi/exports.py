@@ -131,6 +131,7 @@ def aclFinalize() -> int:
         return fail(REPEAT_FINALIZE, "aclFinalize: must follow an aclInit (got a second call)")
     PROCESS.uses = 0
     PROCESS.finalized = True
+    lib.nonpu_forget_calls()
     return SUCCESS
 
 
@@ -145,6 +146,7 @@ def aclnnInit(_config_path: Any) -> int:
 def aclnnFinalize() -> int:
     """Undo aclnnInit."""
     PROCESS.operators = False
+    lib.nonpu_forget_calls()
     return SUCCESS
 
 

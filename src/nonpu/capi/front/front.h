@@ -58,6 +58,17 @@ int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, 
 int32_t nonpu_phase_two(const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
                         aclrtStream stream);
 
+/* ---- calls judged before (memo.c) ---- */
+typedef struct {
+    uint64_t hash, key[256];
+    uint32_t words;
+} nonpu_call;
+
+void nonpu_copy_plan(nonpu_plan *to, const nonpu_plan *from);
+/* Describe a call; 1 and its plan if the judge has accepted it before. */
+int nonpu_recall(nonpu_call *call, int32_t operator_index, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan);
+void nonpu_remember(const nonpu_call *call, const nonpu_plan *plan);
+
 /* ---- device, contexts, streams (stream.c) ---- */
 int nonpu_has_context(void);
 int nonpu_no_context(const char *api);                    /* records the text, returns 107002 */
@@ -78,7 +89,7 @@ int nonpu_enter(const char *api);
 
 /* ---- fork: each file brings its state into the child (start.c calls these) ---- */
 void nonpu_fork_errors(int step), nonpu_fork_handles(int step), nonpu_fork_memory(int step), nonpu_fork_streams(int step),
-    nonpu_fork_team(int step);
+    nonpu_fork_team(int step), nonpu_fork_memo(int step);
 enum { FORK_PREPARE, FORK_PARENT, FORK_CHILD };
 /* The usual answer for a lock: hold it over the fork, so that what it guards is whole in the child. */
 void nonpu_fork_lock(pthread_mutex_t *lock, int step);

@@ -87,6 +87,9 @@ void nonpu_synchronize_all(void);
    may be null, counts the slack behind the request as well. */
 int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity);
 
+/* Every call of phase one is judged anew from now on. */
+void nonpu_forget_calls(void);
+
 /* Texts for aclGetRecentErrMsg: of the calling thread, or one list for the process. */
 void nonpu_record_error(const char *text);
 const char *nonpu_take_error(void);                            /* as aclGetRecentErrMsg: NULL if there is none */

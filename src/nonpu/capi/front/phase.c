@@ -3,7 +3,7 @@
 
 #include "front.h"
 
-static void copy_plan(nonpu_plan *to, const nonpu_plan *from)
+void nonpu_copy_plan(nonpu_plan *to, const nonpu_plan *from)
 {
     if (from->launches > 1) {
         *to = *from;
@@ -25,7 +25,7 @@ uintptr_t nonpu_executor_create(const nonpu_plan *plan)
     if (!e)
         return 0;
     e->repeatable = 0;
-    copy_plan(&e->plan, plan);
+    nonpu_copy_plan(&e->plan, plan);
     return nonpu_publish(&nonpu_executors, e);
 }
 
@@ -35,14 +35,18 @@ int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, 
     if (!workspace_size || !executor)
         return nonpu_fail(ACLNN_ERR_PARAM_NULLPTR, api, workspace_size ? "executor" : "workspaceSize", "a pointer", "null");
     nonpu_plan plan;
-    plan.launches = plan.temporary = 0;
-    if (nonpu_enter(api))
-        return ACLNN_ERR_INNER;
-    nonpu_float_mode mode = nonpu_float_enter();
-    int32_t status = nonpu_python.judge(operator_index, count, arguments, &plan);
-    nonpu_float_leave(mode);
-    if (status)
-        return status;
+    nonpu_call call;
+    if (!nonpu_recall(&call, operator_index, count, arguments, &plan)) {
+        plan.launches = plan.temporary = 0;
+        if (nonpu_enter(api))
+            return ACLNN_ERR_INNER;
+        nonpu_float_mode mode = nonpu_float_enter();
+        int32_t status = nonpu_python.judge(operator_index, count, arguments, &plan);
+        nonpu_float_leave(mode);
+        if (status)
+            return status;
+        nonpu_remember(&call, &plan);
+    }
     uintptr_t handle = nonpu_executor_create(&plan);
     if (!handle)
         return nonpu_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, api, "the number of live executors", "within the memory of this machine", "no memory");

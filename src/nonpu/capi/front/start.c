@@ -32,6 +32,7 @@ static void close_python(void)
 {
     snprintf(message, sizeof message, "an interpreter that has ended");
     __atomic_store_n(&state, FAILED, __ATOMIC_RELEASE);
+    nonpu_forget_calls();
 }
 
 /* ---- places ---- */
@@ -320,6 +321,7 @@ static void fork_step(int step)
     nonpu_fork_memory(step);
     nonpu_fork_handles(step);
     nonpu_fork_errors(step);
+    nonpu_fork_memo(step);
     if (step == FORK_CHILD) {
         pthread_mutex_init(&lock, NULL);
         if (starting) {
