@@ -92,6 +92,7 @@ class Tensor:
     """
 
     __slots__ = (
+        "_read_only",
         "address",
         "dtype",
         "extent",
@@ -103,7 +104,6 @@ class Tensor:
         "size",
         "storage_shape",
         "strides",
-        "writable",
     )
 
     shape: tuple[int, ...]
@@ -117,7 +117,7 @@ class Tensor:
     extent: tuple[int, int] | None
     size: int
     is_empty: bool
-    writable: bool
+    _read_only: bool
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Tensor:
                 raise ValueError(f"data must be an address from 0 to 2**64 - 1 (got {data})")
             self.address = int(data)
         elif data is not None:
-            self.address, length, self.writable, self.owner = _locate(data)
+            self.address, length, self._read_only, self.owner = _locate(data)
             self.extent = (self.address, length)
 
     def _fill(
@@ -168,7 +168,7 @@ class Tensor:
         self.address = address
         self.owner = None
         self.extent = None
-        self.writable = True
+        self._read_only = False
         size = 1
         for length in shape:
             size *= length
@@ -219,12 +219,20 @@ class Tensor:
         address = array.__array_interface__["data"][0]
         self._fill(shape, dtype, strides, 0, Format.ND, None, address)
         self.owner = array
-        self.writable = flags.writeable
         if array.base is None and flags.c_contiguous:
             self.extent = (address, array.nbytes)
         else:
             self.extent = _bounds(array)
         return self
+
+    @property
+    def writable(self) -> bool:
+        """Whether the memory may be written.
+
+        An array is asked only now, that is for outputs: NumPy warns where the flag of a broadcast view is read.
+        """
+        flags = getattr(self.owner, "flags", None)
+        return not self._read_only and (flags is None or bool(flags.writeable))
 
     @property
     def is_contiguous(self) -> bool:
@@ -267,13 +275,13 @@ def _is_array(data: object) -> bool:
 
 
 def _locate(data: object) -> tuple[int, int, bool, object]:
-    """Return address, bytes and writability of an object's contiguous memory, and what holds it in place."""
+    """Return address and bytes of an object's contiguous memory, whether it is read-only, and what holds it."""
     if _is_array(data):
         # NumPy exports no buffer for bfloat16, so arrays are asked directly.
         array: Any = data
         if not (array.flags.c_contiguous or array.flags.f_contiguous):
             raise ValueError("data must be contiguous memory (got a strided array; Tensor.from_numpy keeps strides)")
-        return array.__array_interface__["data"][0], array.nbytes, array.flags.writeable, array
+        return array.__array_interface__["data"][0], array.nbytes, False, array  # `Tensor.writable` asks
     # The backend that every extension module built with cffi needs anyway; ctypes cannot take read-only memory.
     import _cffi_backend
 
@@ -284,7 +292,7 @@ def _locate(data: object) -> tuple[int, int, bool, object]:
     except (TypeError, ValueError, BufferError) as error:
         raise ValueError(f"data must be an address or contiguous memory (got {data!r}: {error})") from None
     # The block, not the object, is the owner: while it lives a bytearray cannot be resized and so move.
-    return int(ffi.cast("uintptr_t", block)), view.nbytes, not view.readonly, block
+    return int(ffi.cast("uintptr_t", block)), view.nbytes, view.readonly, block
 
 
 def _bounds(array: Any) -> tuple[int, int]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from nonpu.dtypes import FLOATS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, Promotes, Rank
 from nonpu.spec.model import Kernel, Op, TensorParam
-from nonpu.spec.primitives import fma, to_odd
+from nonpu.spec.primitives import MAGIC, bits_float, float_bits, fma, power_of_two, to_odd
 
 HUGE = 2.0**500
 SHRINK, GROW = 2.0**-600, 2.0**600
-COMPLEX_SHRINK, COMPLEX_GROW = 2.0**-520, 2.0**520
-TINY, LIFT, LOWER = 2.0**-500, 2.0**500, 2.0**-500
+EXPONENT_OF_1, EXPONENT_OF_2_52, FRACTION_BITS = 1023 << 52, 1075 << 52, -(2047 << 52) - 1
 
 
 def sigmoid_backward(grad: float, y: float) -> float:
@@ -75,26 +74,67 @@ def difference_of_products(a: float, b: float, c: float, d: float) -> float:
 
 
 def sigmoid_backward_complex_double(grad_re: float, grad_im: float, re: float, im: float) -> tuple[float, float]:
-    """COMPLEX128: the same products, each difference with one rounding, and scaled where the square would overflow.
-
-    Beyond 2**500 both factors y and 1 - y are scaled by 2**-520, and a gradient below 2**-500 is lifted meanwhile, so
-    that neither the products overflow nor the small gradient loses bits.
-    """
-    huge = abs(re) > HUGE or abs(im) > HUGE
-    shrink = COMPLEX_SHRINK if huge else 1.0
-    grow = COMPLEX_GROW if huge else 1.0
-    one = 0.0 if huge else 1.0
-    tiny = huge and abs(grad_re) < TINY and abs(grad_im) < TINY
-    lift = LIFT if tiny else 1.0
-    lower = LOWER if tiny else 1.0
-    re, im = re * shrink, im * shrink
-    grad_re, grad_im = grad_re * lift, grad_im * lift
-    other_re, other_im = one - re, -im
-    slope_re = difference_of_products(other_re, re, other_im, im)
-    slope_im = -difference_of_products(other_re, im, -other_im, re)
+    """COMPLEX128: each difference of products with one rounding, and with exponents kept apart where one overflows."""
+    slope_re = difference_of_products(1.0 - re, re, -im, im)
+    # The imaginary part of conj((1 - y) y) is one product: nothing can cancel there.
+    slope_im = (re - 0.5) * (im + im)
     result_re = difference_of_products(slope_re, grad_re, slope_im, grad_im)
     result_im = difference_of_products(slope_re, grad_im, -slope_im, grad_re)
-    return result_re * (grow * lower) * grow, result_im * (grow * lower) * grow
+    wide_re, wide_im = sigmoid_backward_complex_wide(grad_re, grad_im, re, im)
+    ordinary = abs(re) < HUGE and abs(im) < HUGE and (result_re + result_im) - (result_re + result_im) == 0.0
+    special = (grad_re - grad_re) + (grad_im - grad_im) + (re - re) + (im - im) != 0.0
+    plain = ordinary or special
+    return result_re if plain else wide_re, result_im if plain else wide_im
+
+
+def sigmoid_backward_complex_wide(grad_re: float, grad_im: float, re: float, im: float) -> tuple[float, float]:
+    """The same for finite arguments of any size: every number as a fraction in [1, 2) and an exponent of its own."""
+    f_re, k_re = fraction(re)
+    f_im, k_im = fraction(im)
+    f_other, k_other = fraction(1.0 - re)
+    f_factor, k_factor = fraction(re - 0.5)
+    f_grad_re, k_grad_re = fraction(grad_re)
+    f_grad_im, k_grad_im = fraction(grad_im)
+    slope, k = wide_difference(f_other, f_re, k_other + k_re, -f_im, f_im, k_im + k_im)
+    f_slope_re, k_slope_re = fraction(slope)
+    k_slope_re = k_slope_re + k
+    f_slope_im, k_slope_im = f_factor * f_im, k_factor + k_im + 1.0
+    result_re, k = wide_difference(
+        f_slope_re, f_grad_re, k_slope_re + k_grad_re, f_slope_im, f_grad_im, k_slope_im + k_grad_im
+    )
+    result_re = scale(result_re, k)
+    result_im, k = wide_difference(
+        f_slope_re, f_grad_im, k_slope_re + k_grad_im, -f_slope_im, f_grad_re, k_slope_im + k_grad_re
+    )
+    return result_re, scale(result_im, k)
+
+
+def fraction(x: float) -> tuple[float, float]:
+    """A finite x as f * 2**k with 1 <= abs(f) < 2; zero as 0 with an exponent below all others."""
+    small = abs(x) < 2.0**-1000
+    bits = float_bits(x * 2.0**100 if small else x)
+    # The biased exponent, put into the low bits of a double of 2**52, becomes a number without a conversion.
+    exponent = bits_float(((bits >> 52) & 2047) | EXPONENT_OF_2_52) - 2.0**52
+    f = bits_float((bits & FRACTION_BITS) | EXPONENT_OF_1)
+    k = exponent - (1123.0 if small else 1023.0)
+    return (f if x != 0.0 else x), (k if x != 0.0 else -20000.0)
+
+
+def wide_difference(a: float, b: float, k_ab: float, c: float, d: float, k_cd: float) -> tuple[float, float]:
+    """a*b * 2**k_ab - c*d * 2**k_cd as a number near the larger term's fraction, and that term's exponent."""
+    k = k_ab if k_ab > k_cd else k_cd
+    down_ab = k_ab - k if k_ab - k > -1000.0 else -1000.0
+    down_cd = k_cd - k if k_cd - k > -1000.0 else -1000.0
+    return difference_of_products(a * power_of_two(down_ab + MAGIC), b, c * power_of_two(down_cd + MAGIC), d), k
+
+
+def scale(x: float, k: float) -> float:
+    """x * 2**k with one rounding: the exponent in four parts, of which only the last can leave the normal numbers."""
+    k = 4000.0 if k > 4000.0 else (-4000.0 if k < -4000.0 else k)
+    quarter = 0.25 * k + MAGIC
+    part = power_of_two(quarter)
+    rest = power_of_two((k - 3.0 * (quarter - MAGIC)) + MAGIC)
+    return x * part * part * part * rest
 
 
 KERNELS = {
