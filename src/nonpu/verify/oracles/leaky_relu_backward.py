@@ -1,0 +1,18 @@
+"""LeakyReluBackward: gradOutput where self > 0, else gradOutput * negativeSlope.
+
+A selection, so that the branch not taken never shows; a NaN in self is not greater than 0 and takes the slope.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from nonpu.verify.oracles import Arithmetic, Number
+
+DEFAULTS: Final = (None,)
+
+
+def exact(number: Arithmetic, grad: Number, x: Number, slope: Number) -> Number:
+    """Return the gradient; one product, which IEEE arithmetic extends to infinities, NaN and signed zeros."""
+    return number.choose(x > 0, grad, grad * slope)

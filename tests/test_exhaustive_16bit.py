@@ -1,0 +1,117 @@
+"""FLOAT16 and BFLOAT16: every one of the 65,536 values of the primal input, bit for bit as the oracle rounds it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import nonpu
+from nonpu.dtypes import DType
+from nonpu.verify import rounding, ulp
+from nonpu.verify.golden import oracle
+
+HALVES = [pytest.param(dtype, id=dtype.python_name) for dtype in (DType.FLOAT16, DType.BFLOAT16)]
+
+
+def every_value(dtype: DType) -> np.ndarray:
+    """Return all bit patterns of a type."""
+    return rounding.from_bits(np.arange(65536, dtype=np.uint16), dtype)
+
+
+def gradients(dtype: DType, *, random: int = 0, infinite: bool = True) -> np.ndarray:
+    """Return special and random gradients of a type as a column."""
+    layout = rounding.LAYOUTS[dtype]
+    smallest_normal = 1 << (layout.precision - 1)
+    special = [0x8000, 1, 3, 0x8000 | smallest_normal - 1, smallest_normal, layout.infinity - 1, layout.nan]
+    values = rounding.bits_of(rounding.convert(np.array([1.0, -0.7, 1.5]), dtype)).tolist()
+    drawn = np.random.default_rng(16).integers(0, 65536, random).tolist()
+    bits = [*special, *values, *([layout.infinity] if infinite else []), *drawn]
+    column = rounding.from_bits(np.array(bits, np.uint16), dtype)[:, None]
+    return column[np.isfinite(rounding.decode(column[:, 0])) | infinite]
+
+
+def assert_correct(
+    name: str, grad: np.ndarray, x: np.ndarray, scalars: tuple, dtype: DType, *, signed_zero: bool = False
+) -> None:
+    """Compare with the correctly rounded results; the sign of a zero only where the contract gives it one."""
+    actual = getattr(nonpu, name)(grad, x, *scalars)
+    expected = oracle(name).golden([grad, x], scalars, dtype, dtype)
+    assert actual.dtype == expected.dtype
+    found, wanted = rounding.bits_of(actual), rounding.bits_of(expected)
+    if not signed_zero:
+        found, wanted = (np.where(bits == 0x8000, 0, bits) for bits in (found, wanted))
+    wrong = np.argwhere(found != wanted)
+    if wrong.size:
+        reference = oracle(name).reference([grad, x], scalars, dtype)
+        index = tuple(int(i) for i in wrong[0])
+        size = float(ulp.errors(actual, reference, dtype)[index])
+        wide = np.broadcast_arrays(grad, x)
+        arguments = {"grad": wide[0][index], "x": wide[1][index], **{f"scalar {i}": s for i, s in enumerate(scalars)}}
+        report = ulp.describe(index, size, actual[index], expected[index], arguments)
+        pytest.fail(f"{name}: {len(wrong)} of {found.size} elements are wrong, the first {report}")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("slope", [0.01, 0.0, -0.25, -3.5, 1e-30, 7e4, math.nan, math.inf, 1e39])
+def test_leaky_relu_is_correctly_rounded(dtype, slope):
+    """Every value of self; signs of zero included."""
+    assert_correct("leaky_relu_backward", gradients(dtype), every_value(dtype), (slope,), dtype, signed_zero=True)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_every_gradient_of_leaky_relu_is_correctly_rounded(dtype):
+    """Every value of gradOutput, on both branches."""
+    branches = rounding.convert(np.array([[1.0], [-1.0], [0.0], [math.nan]]), dtype)
+    for slope in (0.01, 1 / 3, -1e-6):
+        assert_correct("leaky_relu_backward", every_value(dtype), branches, (slope,), dtype, signed_zero=True)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_sigmoid_is_correctly_rounded(dtype):
+    """Every value of the forward output, also outside (0, 1), times special gradients."""
+    assert_correct("sigmoid_backward", gradients(dtype), every_value(dtype), (), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("beta", [None, 1.702, -0.3, 1e-3, 300.0, 1e38, 0.0, -1e-42, math.nan, math.inf])
+def test_swish_is_correctly_rounded(dtype, beta):
+    """Every value of x, times special gradients (infinite ones have their own test)."""
+    assert_correct("swish_backward", gradients(dtype, infinite=False), every_value(dtype), (beta,), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("beta", [1.0, -1.702])
+def test_swish_with_an_infinite_gradient_follows_the_documented_formula(dtype, beta):
+    """Every value of x but those where the FLOAT formula's own rounding decides between NaN and infinity."""
+    x = every_value(dtype)
+    with np.errstate(invalid="ignore"):
+        t = rounding.decode(x) * float(np.float32(beta))
+    decided = (np.abs(t + 1.2784645) > 1e-4) & (np.abs(t + 88.7228) > 1e-3)
+    grad = rounding.convert(np.array([[math.inf], [-math.inf]]), dtype)
+    assert_correct("swish_backward", grad, x[decided], (beta,), dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("seed", range(60))
+def test_swish_is_correctly_rounded_for_random_betas(dtype, seed):
+    """Every value of x for 60 random betas, each with random gradients."""
+    rng = np.random.default_rng([16, seed])
+    beta = float(np.float32(rng.choice([-1, 1]) * 2.0 ** rng.uniform(-12, 12)))
+    grad = rounding.from_bits(rng.integers(0, 65536, 12).astype(np.uint16), dtype)[:, None]
+    grad = grad[np.isfinite(rounding.decode(grad[:, 0]))]
+    assert_correct("swish_backward", grad, every_value(dtype), (beta,), dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("seed", range(10))
+def test_sigmoid_and_leaky_relu_are_correctly_rounded_for_random_gradients(dtype, seed):
+    """Every value of the primal input for random gradients and slopes."""
+    rng = np.random.default_rng([17, seed])
+    grad = rounding.from_bits(rng.integers(0, 65536, 16).astype(np.uint16), dtype)[:, None]
+    assert_correct("sigmoid_backward", grad, every_value(dtype), (), dtype)
+    slope = float(rng.standard_normal() * 2.0 ** rng.integers(-20, 20))
+    assert_correct("leaky_relu_backward", grad, every_value(dtype), (slope,), dtype, signed_zero=True)
