@@ -22,6 +22,7 @@ from nonpu.dtypes import DType
 from nonpu.engine import compile as build
 from nonpu.engine import load
 from nonpu.ops import OPS
+from nonpu.spec.model import Kernel
 
 TENTH = 0.1
 COEFFICIENTS = (0.25, 3.0)
@@ -71,7 +72,7 @@ TOYS: dict[str, tuple[Callable[..., Any], dict[DType, DType], int]] = {
 
 def operator(name: str, function: Callable[..., Any], types: dict[DType, DType], inputs: int) -> Any:
     """Return what the build needs of an operator."""
-    kernels = {dtype: SimpleNamespace(function=function, compute=compute) for dtype, compute in types.items()}
+    kernels = {dtype: Kernel(function, compute) for dtype, compute in types.items()}
     return SimpleNamespace(python_name=name, inputs=("input",) * inputs, kernels=kernels)
 
 

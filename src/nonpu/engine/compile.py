@@ -33,7 +33,7 @@ import llvmlite.binding as llvm
 import numba
 from numba import cfunc, types
 
-from nonpu.engine import conversions, loops, moves
+from nonpu.engine import conversions, guarded, loops, moves
 from nonpu.engine.conversions import ITEM_SIZE, REAL
 
 LEVELS = {
@@ -78,8 +78,15 @@ def kernel_sources(operators: Iterable[Any]) -> Iterator[Source]:
     for op in operators:
         for dtype, kernel in op.kernels.items():
             symbol = f"nonpu_{op.python_name}_{dtype.python_name}"
-            make = partial(loops.kernel, kernel.function, kernel.compute.python_name, dtype.python_name, len(op.inputs))
-            yield Source((symbol,), KERNEL_SIGNATURE, make)
+            yield Source((symbol,), KERNEL_SIGNATURE, partial(_kernel, kernel, dtype.python_name, len(op.inputs)))
+
+
+def _kernel(kernel: Any, dtype: str, inputs: int) -> Any:
+    """Return the loop of a kernel: the guarded one if it has a fast function."""
+    fast, unit = (each and (each.function, each.compute.python_name, each.error) for each in (kernel.fast, kernel.unit))
+    if fast is None:
+        return loops.kernel(kernel.function, kernel.compute.python_name, dtype, inputs)
+    return guarded.guarded(kernel.function, dtype, inputs, fast, unit)
 
 
 def _move_sources() -> Iterator[Source]:

@@ -23,7 +23,7 @@ Emit = Callable[..., Any]
 
 BYTE, HALF, SINGLE, DOUBLE = ir.IntType(8), ir.HalfType(), ir.FloatType(), ir.DoubleType()
 INT16, INT32, INT64, INT128 = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.IntType(128)
-POINTER = ir.PointerType()
+BOOL, POINTER = ir.IntType(1), ir.PointerType()
 CACHE_LINE = ir.VectorType(INT64, 8)
 
 f4, f8, u1, u2, u4, u8 = types.float32, types.float64, types.uint8, types.uint16, types.uint32, types.uint64
@@ -173,6 +173,20 @@ def _emit_power(integer: Any, real: Any, bias: int, mantissa: int) -> Emit:
 power_single = operation(f4, (f4,), _emit_power(INT32, SINGLE, 127, 23))
 power_double = operation(f8, (f8,), _emit_power(INT64, DOUBLE, 1023, 52))
 
+
+def _emit_scaled(integer: Any, real: Any, mantissa: int) -> Emit:
+    """Build ``value * 2**k``: the low bits of a magic sum are added to the exponent."""
+
+    def emit(builder: Any, value: Any, magic_sum: Any) -> Any:
+        exponent = builder.shl(builder.bitcast(magic_sum, integer), ir.Constant(integer, mantissa))
+        return builder.bitcast(builder.add(builder.bitcast(value, integer), exponent), real)
+
+    return emit
+
+
+scaled_single = operation(f4, (f4, f4), _emit_scaled(INT32, SINGLE, 23))
+scaled_double = operation(f8, (f8, f8), _emit_scaled(INT64, DOUBLE, 52))
+
 half_to_single = operation(f4, (u2,), call("nonpu_half_to_single", SINGLE, INT16))
 single_to_half = operation(u2, (f4,), call("nonpu_single_to_half", INT16, SINGLE))
 """FLOAT16 is implemented once per CPU level (module ``moves``) and linked in before optimisation."""
@@ -210,12 +224,15 @@ def _distinct(module: Any) -> Any:
     return _Distinct(module, (), name=str(len(module.metadata)))
 
 
-def _loop_properties(module: Any, group: Any, vectorise: bool) -> Any:
-    """Return loop metadata: iterations are independent; no vectors where told so."""
+def _loop_properties(module: Any, group: Any, vectorise: bool, interleave: int) -> Any:
+    """Return loop metadata: iterations are independent; no vectors, or several at a time, where told so."""
     properties = [module.add_metadata([ir.MetaDataString(module, "llvm.loop.parallel_accesses"), group])]
     if not vectorise:
         name = ir.MetaDataString(module, "llvm.loop.vectorize.enable")
-        properties.append(module.add_metadata([name, ir.Constant(ir.IntType(1), 0)]))
+        properties.append(module.add_metadata([name, ir.Constant(BOOL, 0)]))
+    if interleave:
+        name = ir.MetaDataString(module, "llvm.loop.interleave.count")
+        properties.append(module.add_metadata([name, ir.Constant(INT32, interleave)]))
     loop = _distinct(module)
     loop.operands = (loop, *properties)  # LLVM knows a loop's node by its first operand: itself
     return loop
@@ -234,7 +251,7 @@ def _compiled(context: Any, body: Any, arguments: tuple[Any, ...]) -> Any:
     return signature.return_type, emit
 
 
-def _loop(vectorise: bool) -> Any:
+def _loop(vectorise: bool, reduce: bool = False, interleave: int = 0) -> Any:
     def each(context: Any, body: Any, count: Any, arguments: Any) -> Any:
         _, emit = _compiled(context, body, (i8, *arguments.types))
 
@@ -244,20 +261,27 @@ def _loop(vectorise: bool) -> Any:
             inside, after = builder.append_basic_block("each"), builder.append_basic_block("each.end")
             builder.cbranch(builder.icmp_signed(">", values[1], ir.Constant(INT64, 0)), inside, after)
             builder.position_at_end(inside)
-            index = builder.phi(INT64)
+            index, found = builder.phi(INT64), builder.phi(BOOL)
             index.add_incoming(ir.Constant(INT64, 0), start)
-            emit(target, builder, [index, *constants])
+            found.add_incoming(ir.Constant(BOOL, 0), start)
+            here = emit(target, builder, [index, *constants])
             for instruction in inside.instructions:
                 if isinstance(instruction, ir.CallInstr):
                     instruction.set_metadata("llvm.access.group", group)  # inlining hands it to loads and stores
             following = builder.add(index, ir.Constant(INT64, 1), flags=("nuw", "nsw"))
-            index.add_incoming(following, builder.block)
+            so_far = builder.or_(found, here) if reduce else found
+            end = builder.block
+            index.add_incoming(following, end)
+            found.add_incoming(so_far, end)
             latch = builder.cbranch(builder.icmp_signed("<", following, values[1]), inside, after)
-            latch.set_metadata("llvm.loop", _loop_properties(builder.module, group, vectorise))
+            latch.set_metadata("llvm.loop", _loop_properties(builder.module, group, vectorise, interleave))
             builder.position_at_end(after)
-            return target.get_dummy_value()
+            any_found = builder.phi(BOOL)
+            any_found.add_incoming(ir.Constant(BOOL, 0), start)
+            any_found.add_incoming(so_far, end)
+            return any_found if reduce else target.get_dummy_value()
 
-        return types.none(body, i8, arguments), generate
+        return (types.boolean if reduce else types.none)(body, i8, arguments), generate
 
     return intrinsic(each)
 
@@ -267,6 +291,13 @@ each_index = _loop(vectorise=True)
 
 It promises LLVM that iterations are independent of each other.  That holds for elementwise work even where the
 output is exactly one of the inputs, so no overlap is tested at run time and in-place work is as fast as any other.
+"""
+
+any_index = _loop(vectorise=True, reduce=True, interleave=4)
+"""Like `each_index`; return whether ``body`` returned True for any index.  All indices are visited.
+
+Four vectors at a time: the chains of dependent operations in `guarded` functions are longer than what a processor
+looks ahead (1.1 to 1.2 times the speed of one at a time).
 """
 
 each_scattered = _loop(vectorise=False)
@@ -325,6 +356,13 @@ def _power_of_two(magic_sum: Any) -> Any:
     return lambda magic_sum: power_double(magic_sum)
 
 
+@_overload(primitives.scaled)
+def _scaled(value: Any, magic_sum: Any) -> Any:
+    if value == magic_sum == f4:
+        return lambda value, magic_sum: scaled_single(value, magic_sum)
+    return lambda value, magic_sum: scaled_double(value, magic_sum)
+
+
 @_overload(primitives.float_bits)
 def _float_bits(value: Any) -> Any:
     return lambda value: double_bits(value)
@@ -335,5 +373,5 @@ def _bits_float(bits: Any) -> Any:
     return lambda bits: bits_double(bits)
 
 
-PRIMITIVES = (primitives.fma, primitives.power_of_two, primitives.float_bits, primitives.bits_float)
+PRIMITIVES = (primitives.fma, primitives.power_of_two, primitives.scaled, primitives.float_bits, primitives.bits_float)
 """The functions that have an instruction of their own here; others are compiled from their source."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nonpu.dtypes import FLOATS, INTEGERS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, NotNegativeWith, Promotes, Rank, ScalarDTypes
-from nonpu.spec.model import FlagParam, Kernel, Op, ScalarParam, TensorParam
+from nonpu.spec.model import Fast, FlagParam, Kernel, Op, ScalarParam, TensorParam
 
 
 def leaky_relu_backward(grad: float, x: float, slope: float) -> float:
@@ -12,12 +12,18 @@ def leaky_relu_backward(grad: float, x: float, slope: float) -> float:
     return grad if x > 0 else grad * slope
 
 
+def leaky_relu_fast(grad: float, x: float, slope: float) -> tuple[float, bool]:
+    """16-bit floats in FLOAT: wrong only where the product was rounded to a tie of the 16-bit type."""
+    return (grad if x > 0 else grad * slope), True
+
+
 # The product of a 16-bit float and a FLOAT slope is exact in DOUBLE (at most 35 bits), so that rounding the result to
 # 16 bits is the only rounding; in FLOAT it would be the second one.
+FAST = Fast(leaky_relu_fast, DType.FLOAT)
 KERNELS = {
     DType.FLOAT: Kernel(leaky_relu_backward, DType.FLOAT),
-    DType.FLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE),
-    DType.BFLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE),
+    DType.FLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=FAST),
+    DType.BFLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=FAST),
     DType.DOUBLE: Kernel(leaky_relu_backward, DType.DOUBLE),
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nonpu.dtypes import FLOATS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, Promotes, Rank
-from nonpu.spec.model import Kernel, Op, TensorParam
+from nonpu.spec.model import Fast, Kernel, Op, TensorParam
 from nonpu.spec.primitives import MAGIC, bits_float, float_bits, fma, power_of_two, to_odd
 
 HUGE = 2.0**500
@@ -137,11 +137,24 @@ def scale(x: float, k: float) -> float:
     return x * part * part * part * rest
 
 
+FLOAT_HUGE = 2.0**60  # beyond this the square could overflow, or y is not finite
+
+
+def sigmoid_float(grad: float, y: float) -> tuple[float, bool]:
+    """FLOAT and 16-bit floats in FLOAT: y - y*y with one rounding, and the product; at most 1.5 ulps."""
+    return grad * fma(-y, y, y), abs(y) < FLOAT_HUGE
+
+
+def sigmoid_double(grad: float, y: float) -> tuple[float, bool]:
+    """DOUBLE: two roundings, at most 1.5 ulps."""
+    return grad * fma(-y, y, y), abs(y) < HUGE
+
+
 KERNELS = {
-    DType.FLOAT: Kernel(sigmoid_backward, DType.DOUBLE),
-    DType.FLOAT16: Kernel(sigmoid_backward, DType.DOUBLE),
-    DType.BFLOAT16: Kernel(sigmoid_backward_sticky, DType.DOUBLE),
-    DType.DOUBLE: Kernel(sigmoid_backward_double, DType.DOUBLE),
+    DType.FLOAT: Kernel(sigmoid_backward, DType.DOUBLE, fast=Fast(sigmoid_float, DType.FLOAT)),
+    DType.FLOAT16: Kernel(sigmoid_backward, DType.DOUBLE, fast=Fast(sigmoid_float, DType.FLOAT, error=2)),
+    DType.BFLOAT16: Kernel(sigmoid_backward_sticky, DType.DOUBLE, fast=Fast(sigmoid_float, DType.FLOAT, error=2)),
+    DType.DOUBLE: Kernel(sigmoid_backward_double, DType.DOUBLE, fast=Fast(sigmoid_double, DType.DOUBLE)),
     DType.COMPLEX64: Kernel(sigmoid_backward_complex, DType.DOUBLE),
     DType.COMPLEX128: Kernel(sigmoid_backward_complex_double, DType.DOUBLE),
 }

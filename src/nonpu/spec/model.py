@@ -231,6 +231,28 @@ class FlagParam(Parameter):
         return {**super().describe(product), "kind": "flag", "default": self.default}
 
 
+class Fast:
+    """A quick function that is right for nearly all elements and knows for which (see `nonpu.engine.guarded`).
+
+    Attributes
+    ----------
+    function : callable
+        Like the function of a `Kernel`, but returns ``(value, sure)``.
+    compute : DType
+        FLOAT, or DOUBLE for DOUBLE elements.
+    error : int
+        Bound of the error of a sure value in ulps of FLOAT; used for elements of 16 bits, to find the values whose
+        rounding is in doubt.
+    """
+
+    __slots__ = ("compute", "error", "function")
+
+    def __init__(self, function: Callable[..., Any], compute: DType, error: int = 0) -> None:
+        self.function = function
+        self.compute = compute
+        self.error = error
+
+
 class Kernel:
     """The scalar function of one promoted type.
 
@@ -242,14 +264,27 @@ class Kernel:
         Type of the function's arguments and result; narrower elements are widened before and rounded after.
     cost : float
         Rough nanoseconds per element in cache on one thread; decides from which size on threads share the work.
+    fast : Fast or None
+        Computes the elements that it is sure of; `function`, in DOUBLE, then only computes the others.
+    unit : Fast or None
+        Takes the place of `fast` where the only parameter is 1; its function takes the inputs alone.
     """
 
-    __slots__ = ("compute", "cost", "function")
+    __slots__ = ("compute", "cost", "fast", "function", "unit")
 
-    def __init__(self, function: Callable[..., Any], compute: DType, cost: float = 0.2) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        compute: DType,
+        cost: float = 0.2,
+        fast: Fast | None = None,
+        unit: Fast | None = None,
+    ) -> None:
         self.function = function
         self.compute = compute
         self.cost = cost
+        self.fast = fast
+        self.unit = unit
 
 
 class Op:

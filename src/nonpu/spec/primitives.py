@@ -13,6 +13,9 @@ import struct
 MAGIC = 1.5 * 2.0**52
 """Added to a double of magnitude below 2**51, it rounds that to an integer, left in the low mantissa bits."""
 
+FLOAT_MAGIC = 1.5 * 2.0**23
+"""The same for FLOAT, of magnitude below 2**22."""
+
 
 def fma(a: float, b: float, c: float) -> float:
     """Return ``a*b + c`` with a single rounding."""
@@ -34,6 +37,14 @@ def power_of_two(magic_sum: float) -> float:
     """Return ``2**k`` for ``magic_sum = MAGIC + k`` with an integer ``k`` in [-1022, 1023]."""
     exponent = magic_sum - MAGIC
     return math.ldexp(1.0, int(exponent)) if exponent == exponent else exponent
+
+
+def scaled(value: float, magic_sum: float) -> float:
+    """Return ``value * 2**k`` for a magic sum with an integer ``k``; value and result must be normal numbers.
+
+    Like `fma`, the compiled function works on FLOAT too; there the magic sum is ``FLOAT_MAGIC + k``.
+    """
+    return value * power_of_two(magic_sum)
 
 
 def float_bits(value: float) -> int:

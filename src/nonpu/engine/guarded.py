@@ -1,0 +1,262 @@
+"""Guarded kernels: a fast function for nearly all elements, and the accurate one for the few it is not sure of.
+
+The fast function says for each element whether it is sure.  For 16-bit results it is not sure either where its error
+bound reaches over a rounding boundary: then the rounding is done again from the accurate function.  Which function
+an element gets depends on that element alone, so its bits do not depend on its neighbours.
+
+One pass computes a block and learns whether any element is in doubt.  Only then the doubtful ones are listed and
+computed again, as vectors, however they are scattered.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from nonpu.engine.conversions import ITEM_SIZE, converter, pair_reader, pair_writer, reader
+from nonpu.engine.intrinsics import (
+    COPY,
+    absolute_single,
+    any_index,
+    each_index,
+    f8,
+    i8,
+    load_i8,
+    load_u1,
+    load_u4,
+    map_tuple,
+    single_bits,
+    stack,
+    store_i8,
+    store_u1,
+    store_u4,
+    to_single,
+    words,
+)
+from nonpu.engine.loops import specialise
+
+Scalar = Callable[..., Any]
+
+BLOCK = 256
+"""Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again."""
+
+# FLOAT bits that a type of 16 bits cuts off, and the pattern of a tie in them.
+CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
+SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
+
+
+def near_tie(dtype: str, error: int) -> Any:
+    """Return ``near(value)``: whether a FLOAT is within ``error`` of its ulps of a tie of the type.
+
+    BFLOAT16 cuts FLOAT at the same bit for normal and subnormal numbers.  Subnormal FLOAT16 have the spacing of the
+    lowest binade; adding its first number puts their ties at the same bits.  Beyond the range of the type, the ties
+    are those that a wider exponent would have, and the first of them is the threshold of overflow.
+    """
+    mask, tie = CUT[dtype]
+    shift, width, half = np.uint32(tie - error), np.uint32(2 * error), dtype == "float16"
+
+    @njit(no_cpython_wrapper=True)
+    def near(value: Any) -> Any:
+        size = absolute_single(value) if half else value
+        size = size + SMALLEST_NORMAL_HALF if half and size < SMALLEST_NORMAL_HALF else size
+        return np.uint32(np.uint32(single_bits(size) - shift) & np.uint32(mask)) <= width
+
+    return near
+
+
+@njit(no_cpython_wrapper=True)
+def _never(value: Any) -> Any:
+    return False
+
+
+@njit(no_cpython_wrapper=True)
+def _shift(amount: Any, address: Any) -> Any:
+    return address + amount
+
+
+@njit(no_cpython_wrapper=True)
+def _same(index: Any, value: Any) -> Any:
+    return value
+
+
+@njit(no_cpython_wrapper=True)
+def _single(index: Any, value: Any) -> Any:
+    return to_single(value)
+
+
+def _lister(group: int) -> Any:
+    """Return ``list_marked(count, marks, listed)``: list the indices below `count` in marked groups; their number."""
+
+    @njit(no_cpython_wrapper=True)
+    def list_marked(count: Any, marks: Any, listed: Any) -> Any:
+        groups = (count + group - 1) // group
+        store_i8(marks, groups, 1, 0, 0)
+        found, word = 0, 0
+        while word < groups:
+            if load_i8(marks, word, 1, 0) != 0:
+                for mark in range(word, word + 8):
+                    if load_u1(marks, mark, 1, 0) != 0:
+                        for member in range(group):
+                            store_u4(listed, found + member, 4, 0, np.uint32(mark * group + member))
+                        found += group
+            word += 8
+        # An odd count leaves the last group incomplete, and its second member would be the last entry.
+        if group > 1 and found > 0 and np.int64(load_u4(listed, found - 1, 4, 0)) >= count:
+            found -= 1
+        return found
+
+    return list_marked
+
+
+def guarded(
+    careful: Scalar,
+    dtype: str,
+    inputs: int,
+    fast: tuple[Scalar, str, int],
+    unit: tuple[Scalar, str, int] | None = None,
+) -> Any:
+    """Return ``entry(operands, count, parameters)`` like `nonpu.engine.loops.kernel`, for real types.
+
+    Parameters
+    ----------
+    careful : callable
+        The accurate function, in DOUBLE: ``careful(*inputs, *parameters) -> value``.
+    dtype : str
+        Type of all operands in memory.
+    inputs : int
+        Number of input operands.
+    fast : tuple
+        ``function(*inputs, *parameters) -> (value, sure)``, its type ("float32", or "float64" for DOUBLE), and, for
+        elements of 16 bits, the largest error of a sure value in ulps of FLOAT.
+    unit : tuple, optional
+        The same for ``function(*inputs) -> (value, sure)``, which replaces `fast` where the only parameter is 1.
+    """
+    wide_of = words(f8, len(inspect.signature(careful).parameters) - inputs)
+    addresses_of = words(i8, inputs)
+    narrow = _single if fast[1] == "float32" else _same
+    scratch = stack(BLOCK * ITEM_SIZE[dtype])
+    run = _blocks(careful, dtype, *fast)
+    run_unit = _blocks(careful, dtype, *unit) if unit else run
+    has_unit = unit is not None
+
+    def entry(operands: Any, count: Any, parameters: Any) -> None:
+        output, sources, wide = load_i8(operands, 0, 8, 0), addresses_of(operands + 8), wide_of(parameters)
+        block = scratch()
+        if has_unit and wide[0] == 1.0:
+            run_unit(output, sources, (), wide, count, block)
+        else:
+            run(output, sources, map_tuple(narrow, 0, wide), wide, count, block)
+
+    def entry_without_parameters(operands: Any, count: Any, parameters: Any) -> None:
+        run(load_i8(operands, 0, 8, 0), addresses_of(operands + 8), (), (), count, scratch())
+
+    return entry if len(inspect.signature(careful).parameters) > inputs else entry_without_parameters
+
+
+def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int) -> Any:
+    """Return the loop over blocks."""
+    stride, accurate = ITEM_SIZE[dtype], specialise(careful, "float64")
+    marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
+    first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error)
+    list_marked = _lister(2 if dtype == "bfloat16" else 1)
+    read, (encode, store) = reader(dtype, "float64"), converter("float64", dtype)
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, address: Any) -> Any:
+        return read(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
+    def again(index: Any, start: Any, output: Any, sources: Any, wide: Any, listed: Any) -> None:
+        here = start + np.int64(load_u4(listed, index, 4, 0))
+        store(output, here, stride, 0, encode(accurate(*(map_tuple(load, here, sources) + wide))))
+
+    @njit(no_cpython_wrapper=True)
+    def copy_back(index: Any, output: Any, block: Any) -> None:
+        copy(output, index, stride, block, stride)
+
+    @njit(no_cpython_wrapper=True)
+    def run(output: Any, sources: Any, numbers: Any, wide: Any, count: Any, block: Any) -> None:
+        marks, listed = marks_of(), list_of()
+        in_place = False  # an input that is overwritten is still needed for the second look
+        for source in sources:
+            in_place = in_place or source == output
+        start = 0
+        while start < count:
+            size = min(BLOCK, count - start)
+            target = block - start * stride if in_place else output
+            if first_pass(size, start, target, sources, numbers, marks):
+                mark_pass(size, start, target, sources, numbers, marks)
+                each_index(again, list_marked(size, marks, listed), (start, target, sources, wide, listed))
+            if in_place:
+                each_index(copy_back, size, (output + start * stride, block))
+            start += size
+
+    return run
+
+
+def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
+    """Return the pass that computes a block, ``-> any doubt``, and the one that marks its doubtful elements."""
+    stride = ITEM_SIZE[dtype]
+    near = near_tie(dtype, error) if dtype in CUT else _never
+    read, (encode, store) = reader(dtype, compute), converter(compute, dtype)
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, address: Any) -> Any:
+        return read(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
+    def plain(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        value, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
+        store(output, start + index, stride, 0, encode(value))
+        return near(value) | (not sure)
+
+    @njit(no_cpython_wrapper=True)
+    def marking(index: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        doubtful = plain(index, start, output, sources, numbers)
+        store_u1(marks, index, 1, 0, np.uint8(doubtful))
+        return doubtful
+
+    @njit(no_cpython_wrapper=True)
+    def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        return any_index(plain, size, (start, output, sources, numbers))
+
+    @njit(no_cpython_wrapper=True)
+    def mark_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        return any_index(marking, size, (start, output, sources, numbers, marks))
+
+    @njit(no_cpython_wrapper=True)
+    def nothing(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        return True
+
+    if dtype == "bfloat16":
+        return _pair_pass(fast, near, marking), nothing
+    if dtype == "float16" and error > 0:
+        return mark_block, nothing  # a block often has a doubtful element, so marking at once is quicker
+    return compute_block, mark_block
+
+
+def _pair_pass(fast: Any, near: Any, marking: Any) -> Any:
+    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair."""
+    (read_first, read_second), write = pair_reader("float32"), pair_writer("float32")
+
+    @njit(no_cpython_wrapper=True)
+    def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        first, sure_first = fast(*(map_tuple(read_first, index, sources) + numbers))
+        second, sure_second = fast(*(map_tuple(read_second, index, sources) + numbers))
+        write(output, index, first, second)
+        doubtful = near(first) | near(second) | (not sure_first) | (not sure_second)
+        store_u1(marks, index, 1, 0, np.uint8(doubtful))
+        return doubtful
+
+    @njit(no_cpython_wrapper=True)
+    def mark_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        pairs, here = size >> 1, 2 * start
+        found = any_index(pair, pairs, (output + here, map_tuple(_shift, here, sources), numbers, marks))
+        last = (start + size - 1, output, sources, numbers, marks + pairs)
+        return found | any_index(marking, size & 1, last)
+
+    return mark_block
