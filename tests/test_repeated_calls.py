@@ -194,3 +194,40 @@ def test_a_masked_array_is_refused_although_plain_arrays_of_its_layout_are_known
     nonpu.sigmoid_backward(grad, x)
     with pytest.raises(TypeError, match="mask"):
         nonpu.sigmoid_backward(np.ma.array(grad), x)
+
+
+def test_a_tensor_in_memory_given_back_is_refused(client: Client) -> None:
+    """Never a write into freed memory: the call is refused and names the tensor."""
+    library = client.library
+    block = ctypes.c_void_p()
+    assert library.aclrtMalloc(ctypes.byref(block), ctypes.c_size_t(24), 0) == 0
+    arguments = [client.argument(type(value), value) for value in valid_call(LEAKY).arguments.values()]
+    shape = (ctypes.c_int64 * 2)(2, 3)
+    out = library.aclCreateTensor(
+        shape, ctypes.c_uint64(2), 0, None, ctypes.c_int64(0), 2, shape, ctypes.c_uint64(2), block
+    )
+    arguments[4] = ctypes.c_void_p(out)
+    assert library.aclrtFree(block) == 0
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    phase_one = library.aclnnLeakyReluBackwardGetWorkspaceSize
+    assert phase_one(*arguments, ctypes.byref(size), ctypes.byref(executor)) == 161002
+    text = library.aclGetRecentErrMsg()
+    assert b"out data must be an address in live memory" in text
+    assert library.aclDestroyTensor(arguments[4]) == 0
+
+
+def test_an_executor_of_another_operator_is_refused_and_stays_usable(client: Client) -> None:
+    """Phase two belongs to the phase one of the same operator."""
+    library = client.library
+    status, _, _, executor = client.phase_one(valid_call(LEAKY))
+    assert status == 0
+    other, own = library.aclnnSigmoidBackward, library.aclnnLeakyReluBackward
+    for run in (other, own):
+        run.argtypes = [ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_void_p]
+    assert other(None, 0, executor, None) == 161002
+    assert b"aclnnSigmoidBackward: executor" in library.aclGetRecentErrMsg()
+    blocks, client.blocks = client.blocks, []
+    assert own(None, 0, executor, None) == 0
+    assert library.aclrtSynchronizeStream(None) == 0
+    for block in blocks:
+        assert library.aclrtFree(ctypes.c_void_p(block)) == 0

@@ -85,7 +85,7 @@ def operator_entries(index: int, op: Op) -> str:
 
 {declaration("aclnnStatus", op.phase_two, op.c_phase_two)}
 {{
-    return nonpu_phase_two("{op.phase_two}", workspace, workspaceSize, executor, stream);
+    return nonpu_phase_two({index}, "{op.phase_two}", workspace, workspaceSize, executor, stream);
 }}
 """
 

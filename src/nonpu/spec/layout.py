@@ -65,6 +65,8 @@ def find_fault(tensor: Tensor, is_output: bool, one_call: bool, find_block: Find
     if extent is None:
         if first < 0 or address + end > ADDRESS_END:
             return "view", f"at or after its data address {address:#x}", f"bytes {first} to {end} from there"
+    elif extent[1] == 0:
+        return "data", "an address in live memory", f"{address:#x}, in memory that was given back"
     elif address + first < extent[0] or address + end > extent[0] + extent[1]:
         start = extent[0] - address
         inside = f"inside its memory, bytes {start} to {start + extent[1]} from its data address"

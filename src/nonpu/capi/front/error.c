@@ -64,12 +64,21 @@ const char *nonpu_take_error(void)
     pthread_mutex_lock(&lock);
     int any = t->pending[0] != 0;
     memcpy(t->handed, t->pending, strlen(t->pending) + 1);
+    if (any)
+        t->handed[strlen(t->handed) - 1] = 0;       /* lines are separated, not ended */
     t->pending[0] = 0;
     pthread_mutex_unlock(&lock);
     return any ? t->handed : NULL;
 }
 
 const char *aclGetRecentErrMsg(void) { return nonpu_take_error(); }
+
+nonpu_text nonpu_number(int64_t number)
+{
+    nonpu_text shown;
+    snprintf(shown.text, sizeof shown.text, "%lld", (long long)number);
+    return shown;
+}
 
 int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual)
 {

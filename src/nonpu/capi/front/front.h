@@ -18,6 +18,8 @@
 /* ---- error texts (error.c) ---- */
 /* Record "<api>: <what> must be <expected> (got <actual>)" and return the status. */
 int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual);
+typedef struct { char text[64]; } nonpu_text;
+nonpu_text nonpu_number(int64_t number);
 
 /* ---- handles (handle.c) ---- */
 /* A pool of equal records behind handles: tag (16 bits), slot (24), generation (24). A generation is odd while the
@@ -42,20 +44,21 @@ void *nonpu_claim(nonpu_pool *pool, uintptr_t handle);    /* end its life; one c
 void nonpu_recycle(nonpu_pool *pool, void *record);       /* a claimed record may be taken again */
 void *nonpu_slot(nonpu_pool *pool, uint32_t index);       /* for walks over all records, live or not */
 uintptr_t nonpu_handle(nonpu_pool *pool, void *record);   /* 0 unless live */
-const char *nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages: what this handle is instead */
+nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages: what this handle is instead */
 
 nonpu_argument nonpu_tensor_argument(const aclTensor *tensor);
 nonpu_argument nonpu_scalar_argument(const aclScalar *scalar);
 
 typedef struct {
     int32_t repeatable;
+    int32_t operator_index;         /* -1: made by Python, which keeps operators apart itself */
     nonpu_plan plan;
 } nonpu_executor;
 
 /* ---- both phases (phase.c) ---- */
 int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,
                         uint64_t *workspace_size, aclOpExecutor **executor);
-int32_t nonpu_phase_two(const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+int32_t nonpu_phase_two(int32_t operator_index, const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
                         aclrtStream stream);
 
 /* ---- calls judged before (memo.c) ---- */

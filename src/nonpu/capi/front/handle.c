@@ -112,9 +112,13 @@ void *nonpu_slot(nonpu_pool *pool, uint32_t index)
     return index < __atomic_load_n(&pool->capacity, __ATOMIC_ACQUIRE) ? slot(pool, index) + 1 : NULL;
 }
 
-const char *nonpu_describe(nonpu_pool *pool, uintptr_t handle)
+nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle)
 {
-    return !handle ? "null" : named(pool, handle) && handle & 1 ? "one that is consumed or destroyed" : "another address";
+    nonpu_text shown;
+    const char *form = !handle ? "null" : !named(pool, handle) || !(handle & 1) ? "%#llx, which is none"
+                     : pool == &nonpu_executors ? "one that is consumed or destroyed" : "one that is destroyed";
+    snprintf(shown.text, sizeof shown.text, form, (unsigned long long)handle);
+    return shown;
 }
 
 void nonpu_fork_handles(int step)
@@ -141,7 +145,8 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
     if ((!viewDims && viewDimsNum) || (!storageDims && storageDimsNum))
         return no_tensor(viewDims || !viewDimsNum ? "storageDims" : "viewDims", "a pointer to as many values as counted", "null");
     if (viewDimsNum > RANK || storageDimsNum > RANK)
-        return no_tensor(viewDimsNum > RANK ? "viewDimsNum" : "storageDimsNum", "at most 25", "more");
+        return no_tensor(viewDimsNum > RANK ? "viewDimsNum" : "storageDimsNum", "at most 25",
+                         nonpu_number((int64_t)(viewDimsNum > RANK ? viewDimsNum : storageDimsNum)).text);
     nonpu_tensor *t = nonpu_take(&nonpu_tensors);
     if (!t)
         return no_tensor("the number of live tensors", "within the memory of this machine", "no memory");
@@ -169,7 +174,7 @@ static aclnnStatus destroy(nonpu_pool *pool, uintptr_t handle, const char *api, 
     if (record)
         nonpu_recycle(pool, record);
     else if (handle)
-        return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, what, expected, nonpu_describe(pool, handle));
+        return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, what, expected, nonpu_describe(pool, handle).text);
     return ACLNN_SUCCESS;
 }
 

@@ -14,6 +14,19 @@ static void **deferred;             /* freed by the client while work was queued
 static size_t deferred_count, deferred_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The last blocks that were given back: a tensor in one of them is a mistake, until its memory is in use again. */
+enum { FREED = 64 };
+static block freed[FREED];
+static unsigned next_freed;
+
+static block *freed_block(uintptr_t base, uint64_t size)
+{
+    for (int i = 0; i < FREED; i++)
+        if (freed[i].capacity && base < freed[i].base + freed[i].capacity && freed[i].base < base + size)
+            return &freed[i];
+    return NULL;
+}
+
 void nonpu_fork_memory(int step) { nonpu_fork_lock(&lock, step); }
 
 /* The number of blocks that start at or below the address. */
@@ -56,7 +69,7 @@ static int allocate(const char *api, const char *what, void **out, size_t size, 
     if (!out)
         return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, what, "a pointer", "null");
     if (!size || size > SIZE_MAX / 2)
-        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "size", "1 or more, and within the address space", size ? "too many bytes" : "0");
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "size", "1 or more, and within the address space", nonpu_number((int64_t)size).text);
     if (!nonpu_has_context())
         return nonpu_no_context(api);
     size_t capacity = (size + PADDING + PAGE - 1) / PAGE * PAGE;
@@ -67,6 +80,8 @@ static int allocate(const char *api, const char *what, void **out, size_t size, 
         size_t i = upto((uintptr_t)memory);
         memmove(blocks + i + 1, blocks + i, (count++ - i) * sizeof *blocks);
         blocks[i] = (block){ (uintptr_t)memory, size, capacity, host };
+        for (block *old; (old = freed_block((uintptr_t)memory, capacity));)
+            old->capacity = 0;
         *out = memory;
     }
     pthread_mutex_unlock(&lock);
@@ -87,6 +102,7 @@ static int give_back(const char *api, void *memory, int host)
     block *b = block_of((uintptr_t)memory);
     int known = b && b->base == (uintptr_t)memory && b->host == host;
     if (known) {
+        freed[next_freed++ % FREED] = *b;
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
         /* Queued work may still use the block. The call must not wait, so the block outlives it. */
         if (nonpu_is_busy() && reserve((void **)&deferred, deferred_count, &deferred_room, sizeof *deferred)) {
@@ -116,10 +132,12 @@ void nonpu_release_deferred(void)
 int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity)
 {
     pthread_mutex_lock(&lock);
-    block *b = block_of(address);
+    block *b = block_of(address), *gone = b ? NULL : freed_block(address, 1);
+    if (gone)
+        b = gone;
     if (b) {
         *base = b->base;
-        *bytes = b->bytes;
+        *bytes = gone ? 0 : b->bytes;
         if (capacity)
             *capacity = b->capacity;
     }
@@ -142,12 +160,19 @@ static int fits(uintptr_t address, size_t size)
 {
     uintptr_t base;
     uint64_t bytes, capacity;
-    return !nonpu_find_block(address, &base, &bytes, &capacity) || size <= capacity - (address - base);
+    return !nonpu_find_block(address, &base, &bytes, &capacity) || !bytes || size <= capacity - (address - base);
 }
 
 static int overrun(const char *api, const char *what)
 {
     return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, what, "a range inside its allocation", "one that ends behind it");
+}
+
+static nonpu_text at_most(const char *name, size_t value)
+{
+    nonpu_text bound;
+    snprintf(bound.text, sizeof bound.text, "at most %s, %zu", name, value);
+    return bound;
 }
 
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t copied, aclrtMemcpyKind kind)
@@ -158,9 +183,9 @@ aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t copied, 
     if (!dst || !src)
         return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, dst ? "src" : "dst", "a pointer", "null");
     if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "kind", "0 to 5", "another value");
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "kind", "0 to 5", nonpu_number((int64_t)kind).text);
     if (copied > destMax)
-        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", "at most destMax", "more");
+        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", at_most("destMax", destMax).text, nonpu_number((int64_t)copied).text);
     if (dst == src)
         return ACL_SUCCESS;
     if (!nonpu_has_context())
@@ -181,7 +206,7 @@ aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t set)
     if (!devPtr)
         return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "devPtr", "a pointer", "null");
     if (set > maxCount)
-        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", "at most maxCount", "more");
+        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", at_most("maxCount", maxCount).text, nonpu_number((int64_t)set).text);
     if (!nonpu_has_context())
         return nonpu_no_context(api);
     if (!fits((uintptr_t)devPtr, set))

@@ -84,7 +84,7 @@ int32_t nonpu_stream_idle(uintptr_t stream);                   /* 1: everything 
 void nonpu_synchronize_all(void);
 
 /* The block of aclrtMalloc or aclrtMallocHost that `address` lies in: 1 and its extent, or 0. `capacity`, which
-   may be null, counts the slack behind the request as well. */
+   may be null, counts the slack behind the request as well. A block given back lately has 0 bytes. */
 int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity);
 
 /* Every call of phase one is judged anew from now on. */

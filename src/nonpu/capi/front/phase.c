@@ -16,18 +16,21 @@ void nonpu_copy_plan(nonpu_plan *to, const nonpu_plan *from)
 
 static int32_t no_executor(int32_t status, const char *api, uintptr_t handle)
 {
-    return nonpu_fail(status, api, "executor", "a live executor of phase one", nonpu_describe(&nonpu_executors, handle));
+    return nonpu_fail(status, api, "executor", "a live executor of phase one", nonpu_describe(&nonpu_executors, handle).text);
 }
 
-uintptr_t nonpu_executor_create(const nonpu_plan *plan)
+static uintptr_t make_executor(int32_t operator_index, const nonpu_plan *plan)
 {
     nonpu_executor *e = nonpu_take(&nonpu_executors);
     if (!e)
         return 0;
     e->repeatable = 0;
+    e->operator_index = operator_index;
     nonpu_copy_plan(&e->plan, plan);
     return nonpu_publish(&nonpu_executors, e);
 }
+
+uintptr_t nonpu_executor_create(const nonpu_plan *plan) { return make_executor(-1, plan); }
 
 int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,
                         uint64_t *workspace_size, aclOpExecutor **executor)
@@ -47,7 +50,7 @@ int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, 
             return status;
         nonpu_remember(&call, &plan);
     }
-    uintptr_t handle = nonpu_executor_create(&plan);
+    uintptr_t handle = make_executor(operator_index, &plan);
     if (!handle)
         return nonpu_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, api, "the number of live executors", "within the memory of this machine", "no memory");
     *workspace_size = 0;
@@ -70,12 +73,15 @@ static int32_t execute(const char *api, uintptr_t handle, uintptr_t stream)
 
 int32_t nonpu_execute(uintptr_t executor, uintptr_t stream) { return execute("nonpu_execute", executor, stream); }
 
-int32_t nonpu_phase_two(const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
+int32_t nonpu_phase_two(int32_t operator_index, const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
                         aclrtStream stream)
 {
     uintptr_t handle = (uintptr_t)executor;
     if (!handle)
         return no_executor(ACLNN_ERR_PARAM_NULLPTR, api, handle);
+    const nonpu_executor *live = nonpu_find(&nonpu_executors, handle);
+    if (live && live->operator_index >= 0 && live->operator_index != operator_index)
+        return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, "executor", "one that phase one of this operator made", "one of another operator");
     if (workspace_size && !workspace) {
         nonpu_executor *e = nonpu_claim(&nonpu_executors, handle);
         if (e)

@@ -256,7 +256,7 @@ static __attribute__((noinline, cold)) int start(const char *api)
     PyThreadState *saved = NULL;
     if (state == NOT_STARTED && find_loaded()) {
         PYTHON(Py_IsInitialized); PYTHON(PyGILState_Check); PYTHON(PyEval_SaveThread);
-        if (p_Py_IsInitialized() && p_PyGILState_Check())
+        if (p_PyGILState_Check && p_Py_IsInitialized() && p_PyGILState_Check())
             saved = p_PyEval_SaveThread();
     }
     pthread_mutex_lock(&lock);

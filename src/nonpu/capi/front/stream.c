@@ -164,7 +164,7 @@ static stream *stream_of(uintptr_t handle) { return handle ? nonpu_find(&nonpu_s
 
 static int bad_stream(int status, const char *api, uintptr_t handle)
 {
-    return nonpu_fail(status, api, "stream", "a live stream", nonpu_describe(&nonpu_streams, handle));
+    return nonpu_fail(status, api, "stream", "a live stream", nonpu_describe(&nonpu_streams, handle).text);
 }
 
 int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
