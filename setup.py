@@ -26,7 +26,7 @@ from nonpu.codegen import front, headers  # noqa: E402
 from nonpu.ops import OPS  # noqa: E402
 
 FRONT = ROOT / "src" / "nonpu" / "capi" / "front"
-FRONT_SOURCES = ("error.c", "handle.c", "memo.c", "memory.c", "team.c", "stream.c", "phase.c", "ready.c", "start.c")
+FRONT_SOURCES = ("error.c", "handle.c", "memo.c", "memory.c", "team.c", "stream.c", "phase.c", "processor.c", "ready.c", "start.c")
 LIBRARY = "libascendcl.so"
 ARCH = f"{platform.machine()}-linux"
 WARNINGS = ("-Wall", "-Wextra")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import atexit
 
-from nonpu import products
 from nonpu._core import ffi, lib
 from nonpu.aclnn import phases
 from nonpu.status import AclnnError
@@ -154,7 +153,7 @@ def aclnnFinalize() -> int:
 def aclrtGetSocName() -> Any:
     """Return the name of the selected product's chip."""
     try:
-        name = products.current().soc
+        name = phases.environment_product().soc
     except ValueError as error:
         record(f"aclrtGetSocName: {error}")
         return ffi.NULL

@@ -9,12 +9,7 @@ import _cffi_backend
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels")
 VARIABLE = "NONPU_CPU_LEVEL"
 
-# What a level needs beyond the one before, as Linux names it (x86-64 psABI, section "Micro-Architecture Levels").
-X86_LEVELS = (
-    ("x86_64_v2", ("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3")),
-    ("x86_64_v3", ("abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave")),
-    ("x86_64_v4", ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")),
-)
+X86_LEVELS = ("x86_64_v2", "x86_64_v3", "x86_64_v4")
 
 _addresses: dict[str, int] = {}
 _levels: tuple[str, ...] = ()
@@ -31,7 +26,15 @@ def levels() -> tuple[str, ...]:
     """
     global _levels
     if not _levels:
-        _levels = _x86_levels(_flags()) if os.uname().machine == "x86_64" else ("aarch64",)
+        if os.uname().machine == "x86_64":
+            from nonpu._core import lib  # the build imports this module before that one exists
+
+            found = lib.nonpu_processor()
+            _levels = tuple(name for bit, name in enumerate(X86_LEVELS) if found >> bit & 1)
+            if not _levels:
+                raise RuntimeError("processor: must have the instructions of x86-64-v2 (lacks some of them)")
+        else:
+            _levels = ("aarch64",)
     return _levels
 
 
@@ -67,26 +70,6 @@ def address(symbol: str) -> int:
     except KeyError:
         found = _addresses[symbol] = _find(symbol)
         return found
-
-
-def _flags() -> frozenset[str]:
-    with open("/proc/cpuinfo", "rb") as file:
-        for line in file:
-            if line.startswith(b"flags"):
-                return frozenset(line.decode().split())
-    return frozenset()
-
-
-def _x86_levels(flags: frozenset[str]) -> tuple[str, ...]:
-    found = []
-    for name, needed in X86_LEVELS:
-        missing = [flag for flag in needed if flag not in flags]
-        if missing:
-            break
-        found.append(name)
-    if not found:
-        raise RuntimeError(f"processor: must have {', '.join(X86_LEVELS[0][1])} (lacks {', '.join(missing)})")
-    return tuple(found)
 
 
 def _find(symbol: str) -> int:

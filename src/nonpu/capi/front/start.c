@@ -199,10 +199,14 @@ static PyObject *import_exports(const places *p)
     static const char name[] = "nonpu.capi.exports";
     PYTHON(PyImport_ImportModule); PYTHON(PySys_GetObject); PYTHON(PyUnicode_DecodeFSDefault); PYTHON(PyList_Append);
     PYTHON(PyErr_ExceptionMatches); PYTHON(PyErr_Clear); PYTHON(Py_DecRef);
+    PYTHON(PyDict_DelItemString); PYTHON(PyImport_GetModuleDict);
     PyObject *module = p_PyImport_ImportModule(name);
     PyObject **not_found = (PyObject **)dlsym(python, "PyExc_ModuleNotFoundError"), *path = p_PySys_GetObject("path");
     if (module || own || !path || !p_PyErr_ExceptionMatches(*not_found))
         return module;
+    p_PyErr_Clear();
+    /* A folder of this name beside the script, a clone say, has been taken for a package without a file. */
+    p_PyDict_DelItemString(p_PyImport_GetModuleDict(), "nonpu");
     p_PyErr_Clear();
     const char *folders[] = { p->site, NONPU_SITE_PACKAGES };
     for (size_t i = 0; i < 2; i++) {

@@ -74,11 +74,14 @@ static void *helper(void *unused)
     return unused;
 }
 
-/* Threads of the library leave every signal to the host. */
+/* Threads of the library leave every signal to the host's threads. */
 int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
 {
     sigset_t all, before;
     sigfillset(&all);
+    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };     /* faults of this thread: for the host's reports */
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&all, own[i]);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(thread, NULL, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
