@@ -237,13 +237,15 @@ def double_exp(a: float, a_low: float) -> tuple[float, float, float]:
 
 
 def fine_slope(scale: float, m: float, one_plus: float, low: float, negative: bool) -> float:
-    """The derivative within 3 ulps: e and the sum as pairs, one rounding for their product."""
+    """The derivative within 3 ulps: e and the sum as pairs, one rounding each for e t, (1 + e)**2 and the quotient."""
     e = fma(scale, m, scale)
     e_low = fma(scale, m, scale - e)
     t = one_plus + e
     t_low = (e - (t - one_plus)) + (e_low + low)
     product = fma(e, t, fma(e, t_low, e_low * t))
-    v = product / fma(e, 2.0 + e, 1.0)
+    q = 1.0 + e
+    q_low = ((1.0 - q) + e) + e_low
+    v = product / fma(q, q, (q + q) * q_low)
     return v if negative else 1.0 - v
 
 
