@@ -56,6 +56,7 @@ format: $(VENV)/.tools
 
 docs: $(VENV)/.package
 	$(BIN)/python -m nonpu.codegen.docs
+	$(BIN)/python -m nonpu.codegen.stubs
 
 clean:
 	rm -rf build dist src/*.egg-info src/nonpu/_core*.so src/nonpu/toolkit src/nonpu/engine/kernels

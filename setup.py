@@ -26,7 +26,10 @@ from nonpu.codegen import front, headers  # noqa: E402
 from nonpu.ops import OPS  # noqa: E402
 
 FRONT = ROOT / "src" / "nonpu" / "capi" / "front"
-FRONT_SOURCES = ("error.c", "handle.c", "memo.c", "memory.c", "team.c", "stream.c", "phase.c", "processor.c", "ready.c", "start.c")
+FRONT_SOURCES = tuple(
+    f"{name}.c"
+    for name in ("error", "handle", "memo", "memory", "team", "stream", "phase", "processor", "ready", "start")
+)
 LIBRARY = "libascendcl.so"
 ARCH = f"{platform.machine()}-linux"
 WARNINGS = ("-Wall", "-Wextra")

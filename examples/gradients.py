@@ -85,7 +85,7 @@ def main(path: str) -> None:
             lower.plot(x, error, ".", markersize=2)
             print(f"{title:18} {curve.label:13} largest error {np.abs(error).max():.3f} ULP")
         upper.set(title=title, ylabel="gradient")
-        lower.set(xlabel=name, ylabel="error (ULP)", ylim=(-1, 1))
+        lower.set(xlabel=name, ylabel="error (ULP)", ylim=(-4, 4))
         if len(curves) > 1:
             upper.legend()
     figure.savefig(path, dpi=120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from pathlib import Path
 
@@ -67,7 +68,8 @@ def test_set_env_exports_what_clients_read(shell: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"this machine has no {shell}")
     home = toolkit.home()
-    script = f"set -eu; . {home}/set_env.sh; printf '%s\\n' " + " ".join(f'"${name}"' for name in VARIABLES)
+    values = " ".join(f'"${name}"' for name in VARIABLES)
+    script = f"set -eu; . {shlex.quote(home)}/set_env.sh; printf '%s\\n' {values}"
     finished = run(shell, "-c", script, cwd=tmp_path, env={"LD_LIBRARY_PATH": "/before", "PYTHONPATH": ""})
     assert finished.stderr == ""
     expected = [home, home, f"{home}/opp", f"{home}/lib64:/before", f"{home}/python/site-packages"]

@@ -45,7 +45,7 @@ LAYOUTS = [
     (native((2, 3), (3, 1), -1), "view"),
     (native((2, 3), (-3, 1), 3, (2, 3)), "strides"),
     (native((2, 3), (3, -1), 2), "strides"),
-    (native((2, 3), (3, 1), 0, (-2, -3)), "view"),
+    (native((2, 3), (3, 1), 0, (-2, -3)), "storage shape"),
     (native((2, 3), (HUGE, 1)), "view"),
     (native((2, 3), (HUGE, HUGE), 0, (HUGE, HUGE)), "view"),
     (native((2, 3), (2**61, 1), 0, (HUGE,)), "view"),

@@ -55,7 +55,9 @@ def test_one_thread_may_wait_while_another_queues() -> None:
             grad = np.full(300_000, step, np.float32)
             x, out = np.ones_like(grad), np.empty_like(grad)
             tensors = [Tensor.from_numpy(array) for array in (grad, x, out)]
-            size, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(*tensors[:2], Scalar(1.0, "float32"), tensors[2])
+            size, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(
+                tensors[0], tensors[1], Scalar(1.0, "float32"), tensors[2]
+            )
             aclnn.aclnnSwishBackward(None, size, executor, None)
             del grad, x, tensors
             nonpu.synchronize()
@@ -77,9 +79,9 @@ def test_an_executor_survives_a_wrong_stream() -> None:
     """A stream of the wrong type is refused before the executor is consumed."""
     x = np.ones(4, np.float32)
     tensors = [Tensor.from_numpy(array) for array in (x, x, np.empty_like(x))]
-    _, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(*tensors[:2], None, tensors[2])
+    _, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(tensors[0], tensors[1], None, tensors[2])
     with pytest.raises(TypeError, match="stream"):
-        executor.run("bad")
+        executor.run("bad")  # type: ignore[arg-type]
     executor.run()
 
 

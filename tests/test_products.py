@@ -94,6 +94,12 @@ def test_unknown_name_lists_the_choices(name):
         products.find(name)
 
 
+@pytest.mark.parametrize("name", [3, None, b"A2", ["A2"]])
+def test_a_name_that_is_no_string_lists_the_choices_too(name):
+    with pytest.raises(TypeError, match=r"^product must be a SoC name or one of 950 .*Ascend910B1.*310P.* \(got .+\)$"):
+        products.find(name)
+
+
 def test_default_is_atlas_a2(monkeypatch):
     monkeypatch.delenv("NONPU_PRODUCT", raising=False)
     assert products.current().soc == "Ascend910B1"

@@ -138,6 +138,12 @@ def test_one_call_extensions_are_those_of_swish_alone():
         op = ops.find(name)
         assert op.one_call_checks is op.checks
         assert not any(param.one_call for param in op.tensors.values())
+        assert op.describe(products.find("A2"))["one_call"] == ["Negative strides."]
+    assert swish.describe(products.find("A2"))["one_call"] == [
+        "DOUBLE for gradOutput, self and gradInput, on every product.",
+        "Further shapes: gradOutput and self must broadcast, and gradInput must have exactly the broadcast shape.",
+        "Negative strides.",
+    ]
 
 
 # --- the registry -----------------------------------------------------------------------------------------------------

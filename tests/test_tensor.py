@@ -72,10 +72,22 @@ def test_numpy_integers_become_plain_ints():
     assert all(type(n) is int for n in (*tensor.shape, *tensor.strides, tensor.offset, *tensor.storage_shape))
 
 
-@pytest.mark.parametrize("shape", [(2.0,), ("2",), (None,)])
+@pytest.mark.parametrize("shape", [(2.0,), ("2",), (None,), 3])
 def test_lengths_must_be_integers(shape):
-    with pytest.raises(TypeError, match="shape must be made of integers"):
+    with pytest.raises(TypeError, match="shape must be a sequence of integers"):
         Tensor(shape, "float32")
+
+
+def test_messages_on_lengths_in_full():
+    for arguments, text in (
+        ({"shape": 3}, "shape must be a sequence of integers (got 3)"),
+        ({"shape": (3,), "strides": 1}, "strides must be a sequence of integers (got 1)"),
+        ({"shape": (3,), "storage_shape": 3}, "storage_shape must be a sequence of integers (got 3)"),
+        ({"shape": (3,), "offset": 1.5}, "offset must be an integer (got 1.5)"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            Tensor(dtype="float32", **arguments)
+        assert str(caught.value) == text
 
 
 def test_strides_must_match_the_rank():
@@ -156,7 +168,8 @@ def test_contiguity_ignores_axes_of_length_1(shape, strides, expected):
 def test_repr_shows_what_is_not_ordinary():
     assert repr(Tensor((2, 3), "float32", data=255)) == "Tensor((2, 3), float32, data=0xff)"
     odd = Tensor((2,), "bfloat16", (3,), 1, "NCHW", (9,))
-    assert repr(odd) == "Tensor((2,), bfloat16, strides=(3,), offset=1, format=0, storage_shape=(9,), data=null)"
+    assert repr(odd) == "Tensor((2,), bfloat16, strides=(3,), offset=1, format=NCHW, storage_shape=(9,), data=null)"
+    assert "format=99" in repr(Tensor((2,), "float32", format=99))
 
 
 # --- NumPy ------------------------------------------------------------------------------------------------------------

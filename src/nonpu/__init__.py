@@ -8,28 +8,12 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
-
-    from nonpu import aclnn as aclnn
-    from nonpu import ops as ops
-    from nonpu.aclnn.executor import Executor as Executor
-    from nonpu.aclnn.executor import Stream as Stream
-    from nonpu.aclnn.executor import synchronize as synchronize
-    from nonpu.dtypes import DType as DType
-    from nonpu.status import AclnnError as AclnnError
-    from nonpu.status import AclnnTypeError as AclnnTypeError
-    from nonpu.status import Status as Status
-    from nonpu.tensor import Scalar as Scalar
-    from nonpu.tensor import Tensor as Tensor
-
-    leaky_relu_backward: Callable[..., Any]
-    sigmoid_backward: Callable[..., Any]
-    swish_backward: Callable[..., Any]
 
 __version__ = "0.1.0"
 
 # Where the public names live; loaded when first used, since C programs import this package too and need few of them.
+# What a type checker sees is the stub beside this file.
 _HOMES = {
     "AclnnError": "nonpu.status",
     "AclnnTypeError": "nonpu.status",
@@ -44,6 +28,13 @@ _HOMES = {
 _MODULES = ("aclnn", "ops")
 
 
+def _public_names() -> list[str]:
+    """Return the names that ``from nonpu import *`` binds."""
+    from nonpu.ops import OPS
+
+    return sorted([*_HOMES, *_MODULES, *(op.python_name for op in OPS)])
+
+
 def __getattr__(name: str) -> Any:
     import importlib
 
@@ -52,6 +43,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
     elif name in _MODULES:
         value = importlib.import_module(f"nonpu.{name}")
+    elif name == "__all__":
+        value = _public_names()  # not before it is asked for: it takes the operators
     elif name.startswith("_"):
         raise AttributeError(f"module 'nonpu' has no attribute {name!r}")
     else:
@@ -68,6 +61,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    from nonpu.ops import OPS
-
-    return sorted([*_HOMES, *_MODULES, *(op.python_name for op in OPS), "__version__"])
+    return [*_public_names(), "__version__"]

@@ -197,25 +197,35 @@ def find(name: str) -> Product:
 
     Raises
     ------
+    TypeError
+        If the name is no string.
     ValueError
-        If nothing has this name; the message lists the choices.
+        If nothing has this name. Both messages list the choices.
     """
-    product = _PRODUCTS.get(_key(name))
+    is_text = isinstance(name, str)
+    product = _PRODUCTS.get(_key(name)) if is_text else None
     if product is None:
         choices = ", ".join(f"{line.line} ({line.name}; {line.soc})" for line in LINES)
-        raise ValueError(f"product must be a SoC name or one of {choices} (got {name!r})")
+        kind = ValueError if is_text else TypeError
+        raise kind(f"product must be a SoC name or one of {choices} (got {name!r})")
     return product
 
 
-def current() -> Product:
+def current(name: str | None = None) -> Product:
     """Return the product that the environment variable NONPU_PRODUCT selects, Ascend910B1 if it is unset or empty.
+
+    Parameters
+    ----------
+    name : str, optional
+        Value of the variable, where the caller has read it itself.
 
     Raises
     ------
     ValueError
         If the variable names no product.
     """
-    name = os.environ.get(ENVIRONMENT, "")
+    if name is None:
+        name = os.environ.get(ENVIRONMENT, "")
     if not name:
         return _PRODUCTS[_key(DEFAULT)]
     try:

@@ -82,6 +82,8 @@ class AclnnError(ValueError):
         Function that the message begins with, if that is not `api`.
     subject : str, optional
         Property of the parameter, for example ``dtype``.
+    argument : str, optional
+        What the function calls the parameter, where that is another name.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class AclnnError(ValueError):
         *,
         function: str = "",
         subject: str = "",
+        argument: str = "",
     ) -> None:
         self.status = status
         self.api = api
@@ -102,12 +105,15 @@ class AclnnError(ValueError):
         self.actual = actual
         self.function = function if function else api
         self.subject = subject
-        what = f"{parameter} {subject}" if subject else parameter
+        self.argument = argument if argument else parameter
+        what = parameter if self.argument == parameter else f"{argument} ({parameter})"
+        if subject:
+            what = f"{what} {subject}"
         super().__init__(f"{self.function}: {what} must be {expected} (got {actual})")
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by the arguments of the constructor, so that the error survives a process boundary."""
-        texts = (self.api, self.parameter, self.expected, self.actual, self.function, self.subject)
+        texts = (self.api, self.parameter, self.expected, self.actual, self.function, self.subject, self.argument)
         return _rebuild, (type(self), self.status, *texts)
 
 
@@ -124,5 +130,6 @@ def _rebuild(
     actual: str,
     function: str,
     subject: str,
+    argument: str,
 ) -> AclnnError:
-    return kind(status, api, parameter, expected, actual, function=function, subject=subject)
+    return kind(status, api, parameter, expected, actual, function=function, subject=subject, argument=argument)

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from typing import Any, Final, SupportsIndex
 
 
+_FORMAT_NAMES: Final = {int(member): member.name for member in Format}
+
+
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Return row-major strides of `shape`, in elements; an axis of length 0 counts as 1, as in NumPy."""
     strides = []
@@ -130,13 +133,14 @@ class Tensor:
         data: object = None,
     ) -> None:
         lengths = _ints("shape", shape)
-        if strides is not None and len(strides) != len(lengths):
-            raise ValueError(f"strides must have as many entries as shape, {len(lengths)} (got {len(strides)})")
+        steps = contiguous_strides(lengths) if strides is None else _ints("strides", strides)
+        if len(steps) != len(lengths):
+            raise ValueError(f"strides must have as many entries as shape, {len(lengths)} (got {len(steps)})")
         self._fill(
             lengths,
             DType.parse(dtype),
-            contiguous_strides(lengths) if strides is None else _ints("strides", strides),
-            _ints("offset", (offset,))[0],
+            steps,
+            _int("offset", offset),
             Format.parse(format),
             None if storage_shape is None else _ints("storage_shape", storage_shape),
             0,
@@ -225,6 +229,10 @@ class Tensor:
             self.extent = _bounds(array)
         return self
 
+    def __reduce__(self) -> str:
+        """Refuse to be copied or pickled: a descriptor of memory means nothing without that memory."""
+        raise TypeError("Tensor: must stay with its memory, it cannot be copied or pickled (copy or pickle the array)")
+
     @property
     def writable(self) -> bool:
         """Whether the memory may be written.
@@ -254,7 +262,7 @@ class Tensor:
         if self.offset:
             parts.append(f"offset={self.offset}")
         if self.format != Format.ND:
-            parts.append(f"format={self.format}")
+            parts.append(f"format={_FORMAT_NAMES.get(self.format, self.format)}")
         if self.storage_shape is not None and self.storage_shape != self.shape:
             parts.append(f"storage_shape={self.storage_shape}")
         parts.append(f"data={self.address:#x}" if self.address else "data=null")
@@ -266,7 +274,14 @@ def _ints(what: str, values: Sequence[SupportsIndex]) -> tuple[int, ...]:
     try:
         return tuple(value.__index__() for value in values)
     except (AttributeError, TypeError):
-        raise TypeError(f"{what} must be made of integers (got {values!r})") from None
+        raise TypeError(f"{what} must be a sequence of integers (got {values!r})") from None
+
+
+def _int(what: str, value: SupportsIndex) -> int:
+    try:
+        return int(value.__index__())
+    except (AttributeError, TypeError):
+        raise TypeError(f"{what} must be an integer (got {value!r})") from None
 
 
 def _is_array(data: object) -> bool:
@@ -297,9 +312,11 @@ def _locate(data: object) -> tuple[int, int, bool, object]:
 
 def _bounds(array: Any) -> tuple[int, int]:
     """Return start and length of the memory that the array at the bottom of a chain of views covers."""
-    bottom = array
-    while (base := getattr(bottom, "base", None)) is not None and hasattr(base, "__array_interface__"):
-        bottom = base
+    # A link of the chain may be no array, but an object that only holds one (as_strided makes such).
+    bottom = link = array
+    while (link := getattr(link, "base", None)) is not None and hasattr(link, "__array_interface__"):
+        if hasattr(link, "strides") and hasattr(link, "size"):
+            bottom = link
     address: int = bottom.__array_interface__["data"][0]
     if bottom.size == 0:
         return address, 0

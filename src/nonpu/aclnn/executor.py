@@ -2,35 +2,73 @@
 
 from __future__ import annotations
 
+import atexit
+
 from nonpu._core import ffi, lib
 from nonpu.status import BY_VALUE, AclnnError, Status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Any
 
     from nonpu.spec.model import Op
     from nonpu.tensor import Tensor
 
 # Tensors of queued work by stream handle: their memory must stay until the stream has run past it.
 _in_use: dict[int, list[tuple[Tensor, ...]]] = {}
+# At the end of Python arrays are freed, whoever still writes them.
+atexit.register(lib.nonpu_synchronize_all)
 
 
-def native_text() -> str:
-    """Return and clear the text that the native library recorded for the last failure of this thread."""
-    text = lib.nonpu_take_error()
-    return "an unknown failure" if text == ffi.NULL else str(ffi.string(text).decode("utf-8", "replace"))
+def native_failure(status: Status, api: str, function: str, stream: object = None) -> AclnnError:
+    """Return the last failure that the native library recorded for this thread as an exception of `function`.
+
+    Its text has the form "function: parameter must be expected (got actual)", with a function of the library; lines
+    that earlier failures left follow. Of a stream, what the caller gave is shown.
+    """
+    recorded = lib.nonpu_take_error()
+    text = "" if recorded == ffi.NULL else str(ffi.string(recorded).decode("utf-8", "replace"))
+    _, _, sentence = text.partition("\n")[0].partition(": ")
+    parameter, _, rest = sentence.partition(" must be ")
+    expected, _, actual = rest.removesuffix(")").rpartition(" (got ")
+    if not expected:
+        parameter, expected, actual = "the runtime", "able to run", f"status {int(status)}"
+    elif parameter == "stream":
+        actual = _shown(stream)
+    return AclnnError(status, api, parameter, expected, actual, function=function)
 
 
-def stream_handle(stream: Stream | int | None) -> int:
-    """Return the native handle: 0 stands for the default stream of the process."""
+def stream_handle(stream: Stream | int | None, api: str, function: str) -> int:
+    """Return the native handle: 0 stands for the default stream of the process.
+
+    Raises
+    ------
+    TypeError
+        If `stream` can be no stream.
+    AclnnError
+        361001 if it is one that has been destroyed, or no address.
+    """
     if stream is None:
         return 0
     if isinstance(stream, Stream):
-        return stream.handle
-    if isinstance(stream, int):
-        return stream
-    raise TypeError(f"stream must be a nonpu.Stream, a handle or None (got {type(stream).__name__})")
+        handle = stream.handle
+        if handle:
+            return handle
+    elif isinstance(stream, int) and not isinstance(stream, bool):
+        if 0 <= stream < 2**64:
+            return stream
+    else:
+        expected = "a nonpu.Stream, a handle or None"
+        raise TypeError(f"{function}: stream must be {expected} (got {type(stream).__name__})")
+    status = Status.ACLNN_ERR_RUNTIME_ERROR
+    raise AclnnError(status, api, "stream", "a live stream", _shown(stream), function=function)
+
+
+def _shown(stream: Any) -> str:
+    if isinstance(stream, Stream):
+        return repr(stream) if stream.handle else "a destroyed stream"
+    return repr(stream)
 
 
 class Stream:
@@ -59,8 +97,9 @@ class Stream:
         """Wait for the queued work and give the stream back; doing so twice is harmless."""
         handle, self.handle = self.handle, 0
         if handle:
+            done = _in_use.pop(handle, None)
             lib.nonpu_stream_destroy(handle)
-            _in_use.pop(handle, None)
+            del done
 
     def __enter__(self) -> Stream:
         return self
@@ -85,14 +124,18 @@ def synchronize(stream: Stream | int | None = None) -> None:
     AclnnError
         361001 if `stream` is no live stream.
     """
+    # Taken out before the wait: what other threads queue meanwhile goes into new lists, which stay.
     if stream is None:
+        done = [_in_use.pop(handle, None) for handle in list(_in_use)]
         lib.nonpu_synchronize_all()
-        _in_use.clear()
+        del done
         return
-    handle = stream_handle(stream)
+    name = "nonpu.synchronize"
+    handle = stream_handle(stream, name, name)
+    waited = _in_use.pop(handle, None)
     if lib.nonpu_stream_synchronize(handle):
-        raise AclnnError(Status.ACLNN_ERR_RUNTIME_ERROR, "nonpu.synchronize", "stream", "a live stream", native_text())
-    _in_use.pop(handle, None)
+        raise native_failure(Status.ACLNN_ERR_RUNTIME_ERROR, name, name, stream)
+    del waited
 
 
 class Executor:
@@ -139,23 +182,16 @@ class Executor:
         handle = self._handle
         if not handle:
             raise self._consumed()
+        queue = 0 if stream is None else stream_handle(stream, self.op.api, self.op.phase_two)
         if not self._repeatable:
             self._handle = 0
-        queue = 0 if stream is None else stream_handle(stream)
         status = lib.nonpu_execute(handle, queue)
         if status:
-            raise AclnnError(
-                BY_VALUE[status],
-                self.op.api,
-                "stream",
-                "alive and able to run",
-                native_text(),
-                function=self.op.phase_two,
-            )
+            raise native_failure(BY_VALUE[status], self.op.api, self.op.phase_two, stream)
+        # Taken out before the question: whoever queues meanwhile keeps its own.
+        held = _in_use.pop(queue, None)
         if not lib.nonpu_stream_idle(queue):
-            _in_use.setdefault(queue, []).append(self._tensors)
-        elif queue in _in_use:
-            del _in_use[queue]
+            _in_use.setdefault(queue, []).extend([*(held if held else ()), self._tensors])
 
     def discard(self) -> None:
         """Give the executor back without running it; doing so twice is harmless."""

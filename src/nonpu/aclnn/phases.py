@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from nonpu import products
 from nonpu._core import ffi, lib
-from nonpu.aclnn.executor import Executor, Stream, native_text
+from nonpu.aclnn.executor import Executor, Stream, native_failure
 from nonpu.dtypes import BY_VALUE
 from nonpu.engine.plan import View, fill
 from nonpu.ops import OPS
 from nonpu.spec.call import Call, Invalid
-from nonpu.spec.checks import judge
+from nonpu.spec.checks import judge, sequence
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 from nonpu.status import AclnnError, Status
 from nonpu.tensor import Scalar, Tensor
@@ -35,6 +35,32 @@ def find_block(address: int) -> tuple[int, int] | None:
     return base[0], size[0]
 
 
+def environment_product() -> products.Product:
+    """Return the product that NONPU_PRODUCT selects now: C code may have set it since Python copied its environment.
+
+    Raises
+    ------
+    ValueError
+        If the variable names no product.
+    """
+    value = lib.nonpu_environment(products.ENVIRONMENT.encode())
+    return products.current("" if value == ffi.NULL else ffi.string(value).decode("utf-8", "replace"))
+
+
+def _call(op: Op, arguments: dict[str, Any]) -> Call:
+    try:
+        return Call(op, arguments, environment_product(), find_block=find_block)
+    except ValueError as error:
+        # Null pointers come before whatever depends on the product.
+        call = Call(op, arguments, products.find(products.DEFAULT))
+        failure = sequence(op)[0].run(call)
+        if failure is not None:
+            raise failure.error(call) from None
+        status = Status.ACLNN_ERR_PARAM_INVALID
+        expected = f"one that {products.ENVIRONMENT} may name"
+        raise AclnnError(status, op.api, "product", expected, str(error), function=op.phase_one) from None
+
+
 def prepare(call: Call, plan: Any) -> None:
     """Write what phase two has to do for a judged call into `plan`, a ``nonpu_plan *``."""
     op = call.op
@@ -45,7 +71,11 @@ def prepare(call: Call, plan: Any) -> None:
     views = [_view(call.arguments[name], shape) for name in (op.output, *op.inputs)]
     kernel = op.kernels[promoted]
     symbol = f"nonpu_{op.python_name}_{promoted.python_name}"
-    fill(plan, symbol, promoted, shape, views, op.scalars(call.arguments, promoted), kernel.cost)
+    try:
+        fill(plan, symbol, promoted, shape, views, op.scalars(call.arguments, promoted), kernel.cost)
+    except (LookupError, RuntimeError) as error:
+        status = Status.ACLNN_ERR_INNER_FIND_KERNEL_ERROR
+        raise AclnnError(status, op.api, "kernel", "found", str(error), function=op.phase_one) from None
 
 
 def _view(tensor: Tensor, shape: tuple[int, ...]) -> View:
@@ -79,7 +109,7 @@ def judge_native(op_index: int, arguments: Any, plan: Any) -> None:
     """
     op = OPS[op_index]
     values = {param.name: _received(param, arguments[index]) for index, param in enumerate(op.params)}
-    call = Call(op, values, products.current(), find_block=find_block)
+    call = _call(op, values)
     judge(call)
     prepare(call, plan)
 
@@ -116,13 +146,13 @@ def phase_one(op: Op, values: tuple[object, ...]) -> tuple[int, Executor]:
     for param, value in zip(op.params, values, strict=True):
         _check_kind(op, param, value)
     arguments = {param.name: value for param, value in zip(op.params, values, strict=True)}
-    call = Call(op, arguments, products.current(), find_block=find_block)
+    call = _call(op, arguments)
     judge(call)
     plan = ffi.new("nonpu_plan *")
     prepare(call, plan)
     handle = lib.nonpu_executor_create(plan)
     if not handle:
-        raise _failure(op.phase_one, Status.ACLNN_ERR_INNER_CREATE_EXECUTOR, "executor")
+        raise native_failure(Status.ACLNN_ERR_INNER_CREATE_EXECUTOR, op.api, op.phase_one)
     return 0, Executor(op, handle, tuple(value for value in values if isinstance(value, Tensor)))
 
 
@@ -169,10 +199,6 @@ def phase_two(
             function=op.phase_two,
         )
     executor.run(stream)
-
-
-def _failure(function: str, status: Status, parameter: str) -> AclnnError:
-    return AclnnError(status, function, parameter, "accepted", native_text(), function=function)
 
 
 __all__ = ["OPS", "find_block", "judge_native", "phase_one", "phase_two", "prepare"]

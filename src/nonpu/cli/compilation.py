@@ -21,23 +21,23 @@ class Language(NamedTuple):
 
     name: str
     variable: str
+    flags_variable: str
     compilers: tuple[str, ...]
     libraries: tuple[str, ...]
 
 
-C = Language("C", "CC", ("cc", "gcc", "clang"), ("-lm",))
-CPP = Language("C++", "CXX", ("g++", "clang++", "c++"), ())
-LANGUAGES = {".c": C, ".cc": CPP, ".cpp": CPP, ".cxx": CPP}
+C = Language("C", "CC", "CFLAGS", ("cc", "gcc", "clang"), ("-lm",))
+CPP = Language("C++", "CXX", "CXXFLAGS", ("g++", "clang++", "c++"), ())
+LANGUAGES = {".c": C, **dict.fromkeys((".cc", ".cpp", ".cxx", ".C", ".CC", ".CPP", ".CXX"), CPP)}
+# Compilers take these suffixes for object files.
+UNKNOWN_TO_COMPILERS = (".CC", ".CXX")
 FLAGS = ("-O2", "-g", "-pthread")
 SEARCH_VARIABLES = ("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "GCC_EXEC_PREFIX")
 
 
 def find_compiler(language: Language) -> list[str]:
     """Return the command of a compiler, its path first."""
-    try:
-        command = shlex.split(os.environ.get(language.variable, ""))
-    except ValueError as error:
-        raise Failure(f"{language.variable} is no command: {error}") from error
+    command = words_of(language.variable)
     if command:
         path = shutil.which(command[0])
         if path is None:
@@ -49,6 +49,14 @@ def find_compiler(language: Language) -> list[str]:
             return [path]
     choices = " or ".join(language.compilers[:2])
     raise Failure(f"no {language.name} compiler found: install {choices}, or set {language.variable}")
+
+
+def words_of(variable: str) -> list[str]:
+    """Return the words of an environment variable, quoted as in a shell."""
+    try:
+        return shlex.split(os.environ.get(variable, ""))
+    except ValueError as error:
+        raise Failure(f"environment variable {variable} must be words as in a shell (got {error})") from error
 
 
 def cache_folder() -> str:
@@ -98,10 +106,13 @@ def compiled(source: str) -> str:
 
     The compiler writes its messages to stderr itself.
     """
-    language = LANGUAGES[os.path.splitext(source)[1]]
+    suffix = os.path.splitext(source)[1]
+    language = LANGUAGES[suffix]
     compiler = find_compiler(language)
     # Not the real path: a compiler looks for "header.h" beside the name that it was given.
-    command = [*compiler, *FLAGS, *toolkit.cflags(), os.path.abspath(source)]
+    path = [os.path.abspath(source)]
+    named = ["-x", "c++", *path, "-x", "none"] if suffix in UNKNOWN_TO_COMPILERS else path
+    command = [*compiler, *FLAGS, *toolkit.cflags(), *words_of(language.flags_variable), *named]
     libraries = [*toolkit.libs(), *language.libraries]
     first = digest(
         toolkit.build_id(),
@@ -114,14 +125,18 @@ def compiled(source: str) -> str:
     folder = os.path.join(cache_folder(), "programs")
     program = os.path.splitext(os.path.basename(source))[0]
     lists = os.path.join(folder, f"{first}.headers")
-    if os.path.exists(lists):
-        known = header_digest(first, os.fsdecode(read(lists)).splitlines())
-        if known is not None and os.path.exists(os.path.join(folder, known, program)):
-            return os.path.join(folder, known, program)
-    return _compile(command, libraries, folder, program, first)
+    try:
+        if os.path.exists(lists):
+            known = header_digest(first, os.fsdecode(read(lists)).splitlines())
+            if known is not None and os.path.exists(os.path.join(folder, known, program)):
+                return os.path.join(folder, known, program)
+        return _compile(command, libraries, folder, program, first, source)
+    except OSError as error:
+        remedy = "set XDG_CACHE_HOME to a folder that is writable"
+        raise Failure(f"the cache {cache_folder()} cannot be used ({error.strerror}): {remedy}") from error
 
 
-def _compile(command: list[str], libraries: list[str], folder: str, program: str, first: str) -> str:
+def _compile(command: list[str], libraries: list[str], folder: str, program: str, first: str, source: str) -> str:
     """Compile into ``folder``. Each file appears there whole or not at all, whoever else compiles the same."""
     import subprocess
     import tempfile
@@ -130,9 +145,12 @@ def _compile(command: list[str], libraries: list[str], folder: str, program: str
     with tempfile.TemporaryDirectory(dir=folder, prefix="new-") as scratch:
         target, rules = os.path.join(scratch, "out", program), os.path.join(scratch, "rules")
         os.mkdir(os.path.dirname(target))
-        finished = subprocess.run([*command, "-MMD", "-MT", "program", "-MF", rules, "-o", target, *libraries])
+        try:
+            finished = subprocess.run([*command, "-MMD", "-MT", "program", "-MF", rules, "-o", target, *libraries])
+        except OSError as error:
+            raise Failure(f"the compiler {command[0]} cannot be run: {error.strerror}") from error
         if finished.returncode != 0:
-            raise Failure(f"{command[0]} could not compile {command[-1]} (its exit status: {finished.returncode})")
+            raise Failure(f"{command[0]} could not compile {source} (its exit status: {finished.returncode})")
         headers = own_headers(os.fsdecode(read(rules)))
         listed = os.path.join(scratch, "headers")
         with open(listed, "wb") as file:

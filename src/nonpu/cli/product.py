@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import click
+from click.core import ParameterSource
 
 
-def known_product(_ctx: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+def known_product(ctx: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     """Return ``name``, having made sure that there is such a product."""
     if name is not None:
         from nonpu import products
@@ -13,6 +14,8 @@ def known_product(_ctx: click.Context, _parameter: click.Parameter, name: str | 
         try:
             products.find(name)
         except ValueError as error:
+            if ctx.get_parameter_source(str(parameter.name)) is ParameterSource.ENVIRONMENT:
+                raise click.UsageError(f"environment variable {products.ENVIRONMENT}: {error}") from error
             raise click.BadParameter(str(error)) from error
     return name
 

@@ -19,9 +19,10 @@ from nonpu.cli.product import product_option
 def command(file: str, product: str | None, arguments: tuple[str, ...]) -> int:
     """Run FILE against the toolkit stand-in, with ARGS.
 
-    A .c, .cc, .cpp or .cxx file is compiled first, with $CC or $CXX if set; the result is kept until the file, one of
-    its own headers, the compiler or the stand-in changes. A .py file runs with this Python. Anything else is run as it
-    is. The exit status is the program's, 128 + n after signal n.
+    A .c file is compiled first as C, with $CC if set, and a .cc, .cpp, .cxx or .C file as C++, with $CXX if set; the
+    flags are -O2 -g -pthread, the stand-in's, and then those of $CFLAGS or $CXXFLAGS. The result is kept below
+    $XDG_CACHE_HOME until the file, one of its own headers, the compiler, the flags or the stand-in changes. A .py file
+    runs with this Python. Anything else is run as it is. The exit status is the program's, 128 + n after signal n.
     """
     kind = os.path.splitext(file)[1]
     if kind in LANGUAGES:

@@ -98,6 +98,8 @@ def render_text(facts: dict[str, Any]) -> str:
         for sentence in (parameter["text"], f"Types: {types(parameter)}. {further(parameter)}".strip()):
             lines += wrap(sentence, width + 4)
     lines += ["", "Shapes", *wrap(f"{facts['shape_rule']} Rank {facts['rank'][0]} to {facts['rank'][1]}.")]
+    lines += ["", f"nonpu.{facts['python_name']} also accepts"]
+    lines += [line for sentence in facts["one_call"] for line in wrap(sentence)]
     lines += ["", "Checks, in this order"]
     for check in facts["checks"]:
         first, *rest = wrap(check["sentence"], 10)
@@ -156,6 +158,9 @@ def render_page(op: Op) -> str:
         table(("name", "role", "meaning", "data types", "data types on products without BFLOAT16"), parameters),
         f"{op.shape_rule} Ranks {with_bf16['rank'][0]} to {with_bf16['rank'][1]}. Any strides and offsets; the format"
         " is never checked. If a tensor is empty, nothing is computed and the workspace size is 0.",
+        "## Beyond the contract",
+        f"`nonpu.{op.python_name}`, and only it, also accepts:",
+        bullets(with_bf16["one_call"]),
         "## Checks in phase one",
         "The first check that fails decides; outputs and out-parameters are then untouched.",
         table(("#", "must hold", "status"), checks),

@@ -10,7 +10,7 @@ from nonpu._core import ffi, lib
 from nonpu.aclnn.phases import prepare
 from nonpu.dtypes import BY_VALUE, DType
 from nonpu.interop.ready import CAPACITY, Ready, remember
-from nonpu.spec.call import Call, infer_result
+from nonpu.spec.call import Call, in_python, infer_result
 from nonpu.spec.checks import judge
 from nonpu.spec.model import FlagParam, ScalarParam
 from nonpu.status import AclnnError, AclnnTypeError, Status
@@ -20,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from nonpu.products import Product
     from nonpu.spec.model import Op, Parameter
 
 
@@ -46,7 +47,7 @@ def run(
                 key = None  # a copy: its layout is not the array's
             inputs.append(array)
     target = op.tensors[op.output]
-    call = Call(op, arguments, products.current() if product is None else products.find(product), one_call=True)
+    call = Call(op, arguments, _product(op, product), one_call=True)
     result = _result(call) if out is None else _array(op, target, out, is_output=True)
     arguments[op.output] = _tensor(op, target, result, is_output=True)
     judge(call)
@@ -72,13 +73,26 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def _refuse(
-    op: Op, param: Parameter, expected: str, actual: str, subject: str = "", kind: Any = AclnnError
+    op: Op,
+    param: Parameter,
+    expected: str,
+    actual: str,
+    subject: str = "",
+    kind: Any = AclnnError,
+    status: Status = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> AclnnError:
-    name = f"nonpu.{op.python_name}"
+    name, argument = f"nonpu.{op.python_name}", in_python(op, param.name)
     error: AclnnError = kind(
-        Status.ACLNN_ERR_PARAM_INVALID, op.api, param.name, expected, actual, function=name, subject=subject
+        status, op.api, param.name, expected, actual, function=name, subject=subject, argument=argument
     )
     return error
+
+
+def _product(op: Op, name: str | None) -> Product:
+    try:
+        return products.current() if name is None else products.find(name)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"nonpu.{op.python_name}: {error}") from None
 
 
 def _array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
@@ -87,9 +101,7 @@ def _array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> 
     if isinstance(value, np.ndarray):
         return value
     if value is None:
-        raise AclnnError(
-            Status.ACLNN_ERR_PARAM_NULLPTR, op.api, param.name, "an array", "None", function=f"nonpu.{op.python_name}"
-        )
+        raise _refuse(op, param, "an array", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
     if isinstance(value, np.generic | float | list | tuple) and not is_output:
         return np.asarray(value)
     raise _refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
@@ -121,19 +133,26 @@ def _scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
     if value is None:
         if param.optional:
             return None
-        raise AclnnError(
-            Status.ACLNN_ERR_PARAM_NULLPTR, op.api, param.name, "a number", "None", function=f"nonpu.{op.python_name}"
-        )
+        raise _refuse(op, param, "a number", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
     if isinstance(value, Scalar):
         return value
-    try:
-        if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        try:
             return Scalar(value[()] if isinstance(value, np.ndarray) else value, DType.parse(value.dtype))
-        for kind, dtype in ((bool, DType.BOOL), (int, DType.INT64), (float, DType.DOUBLE), (complex, DType.COMPLEX128)):
-            if isinstance(value, kind):
-                return Scalar(value, dtype)
-    except (TypeError, ValueError) as error:
-        raise _refuse(op, param, "a number that fits its type", f"{value!r}: {error}") from None
+        except TypeError:
+            raise _refuse(
+                op, param, "of a type that scalars can have", str(value.dtype), "dtype", AclnnTypeError
+            ) from None
+    if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+        try:
+            value = float(value)
+        except OverflowError:
+            raise _refuse(
+                op, param, "a number in the range of float64", f"an int of {value.bit_length()} bits"
+            ) from None
+    for kind, dtype in ((bool, DType.BOOL), (int, DType.INT64), (float, DType.DOUBLE), (complex, DType.COMPLEX128)):
+        if isinstance(value, kind):
+            return Scalar(value, dtype)
     raise _refuse(op, param, "a number or a nonpu.Scalar", type(value).__name__, kind=AclnnTypeError)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from nonpu._core import ffi, lib
 from nonpu.interop import numpy, ready
+from nonpu.spec.call import in_python
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 
 TYPE_CHECKING = False
@@ -79,16 +80,18 @@ def _declare(param: Any) -> str:
 
 
 def _document(op: Op) -> str:
+    """Return the documentation, in Python's names of parameters and types."""
     lines = [op.text, "", "Parameters", "----------"]
     for param in op.params:
         if isinstance(param, TensorParam) and param.role == "in":
             types = ", ".join(dtype.python_name for dtype in param.dtypes + param.one_call)
-            lines += [f"{param.python_name} : array", f"    {param.text} Types: {types}. Any strides."]
+            lines += [f"{param.python_name} : array", f"    {in_python(op, param.text)}"]
+            lines += [f"    Types: {types}. Any strides, negative ones too."]
         elif isinstance(param, ScalarParam):
             lines += [f"{param.python_name} : number or nonpu.Scalar{', optional' if param.optional else ''}"]
-            lines += [f"    {param.text}"]
+            lines += [f"    {in_python(op, param.text)}"]
         elif isinstance(param, FlagParam):
-            lines += [f"{param.python_name} : bool", f"    {param.text}"]
+            lines += [f"{param.python_name} : bool", f"    {in_python(op, param.text)}"]
     target = op.tensors[op.output]
     kinds = ", ".join(dtype.python_name for dtype in target.dtypes + target.converted + target.one_call)
     lines += ["out : array, optional", f"    Where to put the result. Types: {kinds}. Any strides without overlap."]
@@ -96,7 +99,10 @@ def _document(op: Op) -> str:
         "product : str, optional",
         "    Product or SoC whose contract is checked; the default is NONPU_PRODUCT's.",
     ]
-    lines += ["", "Returns", "-------", "array", "    `out`, or a new array of the broadcast shape and promoted type."]
+    inputs = " and ".join(in_python(op, name) for name in op.inputs)
+    result = f"the type that {inputs} promote to" if op.result_type == "promote" else f"the one type of {inputs}"
+    lines += ["", "Returns", "-------", "array"]
+    lines += [f"    `out`, or a new array: of the shape that {inputs} broadcast to, and", f"    of {result}."]
     lines += [
         "",
         "Raises",
@@ -104,6 +110,7 @@ def _document(op: Op) -> str:
         "nonpu.AclnnError",
         "    Also a ValueError (and a TypeError where a type is at fault):",
     ]
-    lines += ["    the contract refuses the call; nothing is written.", "", "Notes", "-----", *op.notes]
+    lines += ["    the contract refuses the call; nothing is written.", "", "Notes", "-----"]
+    lines += [in_python(op, note) for note in op.notes]
     lines += ["", f"Source: document {op.document}."]
     return "\n".join(lines)

@@ -101,7 +101,7 @@ def remember(call: Call, plan: Any, arrays: tuple[Array, ...], any_product: bool
     ready = ffi.new("nonpu_ready *")
     ready.launch = plan.main
     ready.any_product = any_product
-    ready.product = os.environ.get("NONPU_PRODUCT", "").encode()[:63]
+    ready.product = os.environ.get("NONPU_PRODUCT", "").encode(errors="surrogateescape")[:63]
     layout = _layout(output, output.shape)
     for index, array in enumerate(arrays):
         address = array.__array_interface__["data"][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nonpu import products
-from nonpu.dtypes import promote
+from nonpu.dtypes import DType, promote
 from nonpu.status import AclnnError, AclnnTypeError, Status
 from nonpu.tensor import Scalar, Tensor, broadcast_shapes
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from nonpu.dtypes import DType
     from nonpu.products import Product
     from nonpu.spec.model import Op
 
@@ -110,18 +109,39 @@ class Failure:
         self.is_type = is_type
 
     def error(self, call: Call) -> AclnnError:
-        """Return the exception, whose text begins with the function that was called."""
+        """Return the exception, whose text begins with the function that was called and speaks its language."""
         kind = AclnnTypeError if self.is_type else AclnnError
         op = call.op
+        if not call.one_call:
+            return kind(
+                self.status,
+                op.api,
+                self.parameter,
+                self.expected,
+                self.actual,
+                function=op.phase_one,
+                subject=self.subject,
+            )
         return kind(
             self.status,
             op.api,
             self.parameter,
-            self.expected,
-            self.actual,
-            function=f"nonpu.{op.python_name}" if call.one_call else op.phase_one,
+            in_python(op, self.expected),
+            in_python(op, self.actual),
+            function=f"nonpu.{op.python_name}",
             subject=self.subject,
+            argument=in_python(op, self.parameter),
         )
+
+
+def in_python(op: Op, text: str) -> str:
+    """Return a text of the contract with the names that the one-call function has for parameters and types."""
+    import re
+
+    words = {member.name: member.python_name for member in DType}
+    words |= {param.name: param.python_name for param in op.params}
+    words |= {op.output: "out", "null": "None", "true": "True"}
+    return re.sub(r"\w+", lambda match: words.get(match[0], match[0]), text)
 
 
 class Violation:

@@ -50,10 +50,12 @@ def find_fault(tensor: Tensor, is_output: bool, one_call: bool, find_block: Find
         return "view", "within 64-bit byte offsets", f"bytes {first} to {end} of its storage"
     storage = tensor.storage_shape
     if storage is not None:
+        if min(storage, default=0) < 0:
+            return "storage shape", "without negative dimensions", f"{list(storage)}"
         elements = 1
         for length in storage:
             elements *= length
-        if first < 0 or end > elements * itemsize or min(storage, default=0) < 0:
+        if first < 0 or end > elements * itemsize:
             inside = f"inside bytes 0 to {elements * itemsize} of its storage shape {list(storage)}"
             return "view", inside, f"bytes {first} to {end}"
     address = tensor.address

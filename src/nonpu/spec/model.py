@@ -448,6 +448,7 @@ class Op:
             "supported": self.supports(product),
             "products": list(self.products),
             "parameters": [param.describe(product) for param in self.params],
+            "one_call": self._extensions(),
             "rank": [0, MAX_RANK],
             "shape_rule": self.shape_rule,
             "result_type": self.result_type,
@@ -457,6 +458,20 @@ class Op:
             "notes": list(self.notes),
             "differences": list(self.differences),
         }
+
+    def _extensions(self) -> list[str]:
+        """Say what the one-call function accepts beyond the contract."""
+        from nonpu.spec.universal import listed
+
+        found = []
+        wider = tuple(param.name for param in self.tensors.values() if param.one_call)
+        for dtypes in dict.fromkeys(self.tensors[name].one_call for name in wider):
+            names = tuple(name for name in wider if self.tensors[name].one_call == dtypes)
+            found.append(f"{show_dtypes(dtypes)} for {listed(names)}, on every product.")
+        other = [check.describe() for check in self.one_call_checks if check not in self.checks]
+        if other:
+            found.append(f"Further shapes: {'; '.join(other)}.")
+        return [*found, "Negative strides."]
 
     def __repr__(self) -> str:
         return f"<Op {self.api}>"

@@ -88,6 +88,8 @@ class Values:
             finite = self.finite & right.finite
             high, low = np.where(finite, high, self.high + right.high), np.where(finite, low, 0.0)
             inherited = np.abs(first[0]) * self.bound + np.abs(second[0]) * right.bound
+            # A share that falls out of the range of a double must not pass for none: 0 means exact.
+            inherited += np.where((self.bound > 0) | (right.bound > 0), FALLEN, 0.0)
             exact = single | (self.high == 0) | (right.high == 0)
             own = pairs.add_error(first, second, high) + FALLEN
             bound = _summed(inherited, np.where(exact, 0.0, own), high)
