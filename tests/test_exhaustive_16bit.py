@@ -69,6 +69,28 @@ def test_every_gradient_of_leaky_relu_is_correctly_rounded(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    "slope", [0.01, 0.1, 0.2, 1 / 3, -0.3, 0.25, 1.0, 1e-7, 6e-8, 1e-30, 1e-42, 3e4, 1e36, math.nan]
+)
+def test_long_leaky_relu_is_correctly_rounded(dtype, slope):
+    """Every value of gradOutput in one contiguous array: long ones may take another way than short ones."""
+    grad = every_value(dtype)
+    for factor in (1.0, 1 + 2.0**-23, 1 - 2.0**-24, 1 + 2.0**-12, 1 - 2.0**-12):
+        x = np.full(grad.shape, -1, grad.dtype)
+        assert_correct("leaky_relu_backward", grad, x, (slope * factor,), dtype, signed_zero=True)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_long_leaky_relu_with_random_slopes_is_correctly_rounded(dtype):
+    """The same for slopes of all sizes, among them short ones, whose products are often ties."""
+    rng = np.random.default_rng(18)
+    grad = every_value(dtype)
+    for digits in (0, 4, 11, 12, 13, 14, 20, 23, 23, 23):
+        slope = float((1 + np.round(rng.random() * 2.0**digits) / 2.0**digits) * 2.0 ** rng.integers(-12, 8))
+        assert_correct("leaky_relu_backward", grad, np.full(grad.shape, -1, grad.dtype), (slope,), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_sigmoid_is_correctly_rounded(dtype):
     """Every value of the forward output, also outside (0, 1), times special gradients."""
     assert_correct("sigmoid_backward", gradients(dtype), every_value(dtype), (), dtype)

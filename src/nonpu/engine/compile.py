@@ -86,7 +86,7 @@ def _kernel(kernel: Any, dtype: str, inputs: int) -> Any:
     fast, unit = (each and (each.function, each.compute.python_name, each.error) for each in (kernel.fast, kernel.unit))
     if fast is None:
         return loops.kernel(kernel.function, kernel.compute.python_name, dtype, inputs)
-    return guarded.guarded(kernel.function, dtype, inputs, fast, unit)
+    return guarded.guarded(kernel.function, dtype, inputs, fast, unit, kernel.fast.trial)
 
 
 def _move_sources() -> Iterator[Source]:

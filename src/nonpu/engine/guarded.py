@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import ITEM_SIZE, converter, pair_reader, pair_writer, reader
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader
 from nonpu.engine.intrinsics import (
     COPY,
     absolute_single,
     any_index,
+    bits_single,
     each_index,
     f8,
     i8,
@@ -37,35 +38,49 @@ from nonpu.engine.intrinsics import (
     to_single,
     words,
 )
-from nonpu.engine.loops import specialise
+from nonpu.engine.loops import element_of, specialise
 
 Scalar = Callable[..., Any]
+
+SIGNIFICANDS = 1024
+"""FLOAT16 has so many in [1, 2)."""
+SPACING = np.float32(1 / SIGNIFICANDS)
+
+MANY = 8192
+"""From so many elements on a trial of all significands costs little."""
 
 BLOCK = 256
 """Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again."""
 
 # FLOAT bits that a type of 16 bits cuts off, and the pattern of a tie in them.
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
+HALF_UP, LOWER, UPPER = 0x8000, 0xFFFF, np.uint32(0xFFFF0000)
 SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
 
 
 def near_tie(dtype: str, error: int) -> Any:
-    """Return ``near(value)``: whether a FLOAT is within ``error`` of its ulps of a tie of the type.
+    """Return ``near(value)``: whether a FLOAT is within ``error`` of its ulps of a tie of the type, or little further.
 
     BFLOAT16 cuts FLOAT at the same bit for normal and subnormal numbers.  Subnormal FLOAT16 have the spacing of the
     lowest binade; adding its first number puts their ties at the same bits.  Beyond the range of the type, the ties
     are those that a wider exponent would have, and the first of them is the threshold of overflow.
     """
     mask, tie = CUT[dtype]
-    shift, width, half = np.uint32(tie - error), np.uint32(2 * error), dtype == "float16"
+    reach = _reach(error)
+    shift, rest, half = np.uint32(reach - tie & mask), np.uint32(mask & -max(2 * reach, 1)), dtype == "float16"
 
     @njit(no_cpython_wrapper=True)
     def near(value: Any) -> Any:
         size = absolute_single(value) if half else value
         size = size + SMALLEST_NORMAL_HALF if half and size < SMALLEST_NORMAL_HALF else size
-        return np.uint32(np.uint32(single_bits(size) - shift) & np.uint32(mask)) <= width
+        return np.uint32(np.uint32(single_bits(size) + shift) & rest) == 0
 
     return near
+
+
+def _reach(error: int) -> int:
+    """Return how far below a tie values are in doubt: a power of two above ``error``, so that one bit test decides."""
+    return 1 << error.bit_length() if error else 0
 
 
 @njit(no_cpython_wrapper=True)
@@ -85,7 +100,7 @@ def _same(index: Any, value: Any) -> Any:
 
 @njit(no_cpython_wrapper=True)
 def _single(index: Any, value: Any) -> Any:
-    return to_single(value)
+    return to_single(value if value == value else np.nan)  # a NaN whose lower half is 0
 
 
 def _lister(group: int) -> Any:
@@ -118,61 +133,94 @@ def guarded(
     inputs: int,
     fast: tuple[Scalar, str, int],
     unit: tuple[Scalar, str, int] | None = None,
+    trial: Scalar | None = None,
 ) -> Any:
-    """Return ``entry(operands, count, parameters)`` like `nonpu.engine.loops.kernel`, for real types.
+    """Return ``entry(operands, count, parameters)`` like `nonpu.engine.loops.kernel`.
 
     Parameters
     ----------
     careful : callable
-        The accurate function, in DOUBLE: ``careful(*inputs, *parameters) -> value``.
+        The accurate function, in DOUBLE: ``careful(*inputs, *parameters) -> value``; for complex types each input is
+        two numbers, and so is the result.
     dtype : str
         Type of all operands in memory.
     inputs : int
         Number of input operands.
     fast : tuple
-        ``function(*inputs, *parameters) -> (value, sure)``, its type ("float32", or "float64" for DOUBLE), and, for
-        elements of 16 bits, the largest error of a sure value in ulps of FLOAT.
+        ``function(*inputs, *parameters) -> (value, sure)``, for complex types ``(re, im, sure)``, its type ("float32",
+        or "float64" for DOUBLE), and, for elements of 16 bits, the largest error of a sure value in ulps of FLOAT.
     unit : tuple, optional
         The same for ``function(*inputs) -> (value, sure)``, which replaces `fast` where the only parameter is 1.
+    trial : callable, optional
+        For FLOAT16 and one parameter, ``function(significand, parameter, neighbour) -> in doubt``: if it returns False
+        for every significand in [1, 2), all values of `fast` for the neighbour are right for the parameter.
     """
-    wide_of = words(f8, len(inspect.signature(careful).parameters) - inputs)
+    parameters = len(inspect.signature(careful).parameters) - inputs * (2 if dtype in COMPONENT else 1)
+    wide_of = words(f8, parameters)
     addresses_of = words(i8, inputs)
     narrow = _single if fast[1] == "float32" else _same
     scratch = stack(BLOCK * ITEM_SIZE[dtype])
     run = _blocks(careful, dtype, *fast)
     run_unit = _blocks(careful, dtype, *unit) if unit else run
     has_unit = unit is not None
+    all_sure = _trial(trial, fast) if trial else _never_sure
 
     def entry(operands: Any, count: Any, parameters: Any) -> None:
         output, sources, wide = load_i8(operands, 0, 8, 0), addresses_of(operands + 8), wide_of(parameters)
         block = scratch()
         if has_unit and wide[0] == 1.0:
             run_unit(output, sources, (), wide, count, block)
-        else:
+        elif not all_sure(output, sources, map_tuple(narrow, 0, wide), count):
             run(output, sources, map_tuple(narrow, 0, wide), wide, count, block)
 
     def entry_without_parameters(operands: Any, count: Any, parameters: Any) -> None:
         run(load_i8(operands, 0, 8, 0), addresses_of(operands + 8), (), (), count, scratch())
 
-    return entry if len(inspect.signature(careful).parameters) > inputs else entry_without_parameters
+    return entry if parameters else entry_without_parameters
+
+
+@njit(no_cpython_wrapper=True)
+def _never_sure(output: Any, sources: Any, numbers: Any, count: Any) -> Any:
+    return False
+
+
+def _trial(trial: Scalar, fast: tuple[Scalar, str, int]) -> Any:
+    """Return ``all_sure(output, sources, numbers, count)``: compute all of it if a trial finds no doubt.
+
+    The trial may also find that the parameter's neighbour gives the right results everywhere.
+    """
+    doubtful = specialise(trial, fast[1])
+    element = _real_element(specialise(fast[0], fast[1]), fast[1], "float16", _never)
+
+    @njit(no_cpython_wrapper=True)
+    def attempt(index: Any, parameter: Any, neighbour: Any) -> Any:
+        return doubtful(np.float32(index + SIGNIFICANDS) * SPACING, parameter, neighbour)
+
+    @njit(no_cpython_wrapper=True)
+    def all_sure(output: Any, sources: Any, numbers: Any, count: Any) -> Any:
+        if count < MANY:
+            return False
+        bits = single_bits(numbers[0])
+        for step in (0, 1, -1):
+            neighbour = bits_single(np.uint32(bits + step))
+            if not any_index(attempt, SIGNIFICANDS, (numbers[0], neighbour)):
+                any_index(element, count, (0, output, sources, (neighbour,)))
+                return True
+        return False
+
+    return all_sure
 
 
 def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int) -> Any:
     """Return the loop over blocks."""
-    stride, accurate = ITEM_SIZE[dtype], specialise(careful, "float64")
+    stride, accurate = ITEM_SIZE[dtype], element_of(specialise(careful, "float64"), dtype, "float64")
     marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
     first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error)
     list_marked = _lister(2 if dtype == "bfloat16" else 1)
-    read, (encode, store) = reader(dtype, "float64"), converter("float64", dtype)
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
 
     @njit(no_cpython_wrapper=True)
     def again(index: Any, start: Any, output: Any, sources: Any, wide: Any, listed: Any) -> None:
-        here = start + np.int64(load_u4(listed, index, 4, 0))
-        store(output, here, stride, 0, encode(accurate(*(map_tuple(load, here, sources) + wide))))
+        accurate(np.int64(load_u4(listed, index, 4, 0)), start, output, sources, wide)
 
     @njit(no_cpython_wrapper=True)
     def copy_back(index: Any, output: Any, block: Any) -> None:
@@ -200,19 +248,8 @@ def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int)
 
 def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
     """Return the pass that computes a block, ``-> any doubt``, and the one that marks its doubtful elements."""
-    stride = ITEM_SIZE[dtype]
     near = near_tie(dtype, error) if dtype in CUT else _never
-    read, (encode, store) = reader(dtype, compute), converter(compute, dtype)
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
-
-    @njit(no_cpython_wrapper=True)
-    def plain(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
-        value, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
-        store(output, start + index, stride, 0, encode(value))
-        return near(value) | (not sure)
+    plain = _complex_element(fast, compute, dtype) if dtype in COMPONENT else _real_element(fast, compute, dtype, near)
 
     @njit(no_cpython_wrapper=True)
     def marking(index: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
@@ -233,22 +270,70 @@ def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
         return True
 
     if dtype == "bfloat16":
-        return _pair_pass(fast, near, marking), nothing
+        return _pair_pass(fast, error, marking), nothing
     if dtype == "float16" and error > 0:
         return mark_block, nothing  # a block often has a doubtful element, so marking at once is quicker
     return compute_block, mark_block
 
 
-def _pair_pass(fast: Any, near: Any, marking: Any) -> Any:
-    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair."""
-    (read_first, read_second), write = pair_reader("float32"), pair_writer("float32")
+def _real_element(fast: Any, compute: str, dtype: str, near: Any) -> Any:
+    """Return ``element(index, start, output, sources, numbers) -> doubtful``."""
+    stride, read, (encode, store) = ITEM_SIZE[dtype], reader(dtype, compute), converter(compute, dtype)
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, address: Any) -> Any:
+        return read(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
+    def element(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        value, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
+        store(output, start + index, stride, 0, encode(value))
+        return near(value) | (not sure)
+
+    return element
+
+
+def _complex_element(fast: Any, compute: str, dtype: str) -> Any:
+    """Return the same for complex types.
+
+    The two loads of an operand, and the two stores, are adjacent: LLVM turns them into whole vectors and shuffles.
+    """
+    part, stride = COMPONENT[dtype], ITEM_SIZE[dtype]
+    read, (encode, store), size = reader(part, compute), converter(compute, part), ITEM_SIZE[part]
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, address: Any) -> Any:
+        return read(address, index, stride, 0), read(address, index, stride, size)
+
+    @njit(no_cpython_wrapper=True)
+    def element(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        real, imaginary, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
+        store(output, start + index, stride, 0, encode(real))
+        store(output, start + index, stride, size, encode(imaginary))
+        return not sure
+
+    return element
+
+
+def _pair_pass(fast: Any, error: int, marking: Any) -> Any:
+    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair.
+
+    What is near a tie is computed again anyway, so here one sum rounds half up, or up from little below, and shows in
+    its lower half whether a tie is near.  A NaN comes from BFLOAT16 operands or is the processor's own: its lower half
+    is 0 and carries nothing into the upper one.
+    """
+    read_first, read_second = pair_reader("float32")
+    reach = _reach(error)
+    shift, rest = np.uint32(HALF_UP + reach), np.uint32(LOWER & -max(2 * reach, 1))
 
     @njit(no_cpython_wrapper=True)
     def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         first, sure_first = fast(*(map_tuple(read_first, index, sources) + numbers))
         second, sure_second = fast(*(map_tuple(read_second, index, sources) + numbers))
-        write(output, index, first, second)
-        doubtful = near(first) | near(second) | (not sure_first) | (not sure_second)
+        low, high = np.uint32(single_bits(first) + shift), np.uint32(single_bits(second) + shift)
+        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
+        near = (np.uint32(low & rest) == 0) | (np.uint32(high & rest) == 0)
+        doubtful = near | (not sure_first) | (not sure_second)
         store_u1(marks, index, 1, 0, np.uint8(doubtful))
         return doubtful
 

@@ -98,7 +98,7 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
     """
     scalar = specialise(function, compute)
     parts = 2 if dtype in COMPONENT else 1
-    element = _complex_element(scalar, dtype, compute) if parts == 2 else _real_element(scalar, dtype, compute)
+    element = element_of(scalar, dtype, compute)
     addresses_of = words(i8, inputs)
     parameters_of = words(f8, len(inspect.signature(function).parameters) - inputs * parts)
     narrow = to_single if compute == "float32" else _same
@@ -122,6 +122,11 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
         each_index(element, count & 1, (count - 1, output, sources, numbers))
 
     return entry_of_pairs
+
+
+def element_of(scalar: Any, dtype: str, compute: str) -> Any:
+    """Return ``element(index, start, output, sources, parameters)``: compute the element at ``start + index``."""
+    return (_complex_element if dtype in COMPONENT else _real_element)(scalar, dtype, compute)
 
 
 def _real_element(scalar: Any, dtype: str, compute: str) -> Any:

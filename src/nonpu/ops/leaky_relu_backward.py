@@ -5,6 +5,7 @@ from __future__ import annotations
 from nonpu.dtypes import FLOATS, INTEGERS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, NotNegativeWith, Promotes, Rank, ScalarDTypes
 from nonpu.spec.model import Fast, FlagParam, Kernel, Op, ScalarParam, TensorParam
+from nonpu.spec.primitives import fma
 
 
 def leaky_relu_backward(grad: float, x: float, slope: float) -> float:
@@ -12,18 +13,41 @@ def leaky_relu_backward(grad: float, x: float, slope: float) -> float:
     return grad if x > 0 else grad * slope
 
 
-def leaky_relu_fast(grad: float, x: float, slope: float) -> tuple[float, bool]:
-    """16-bit floats in FLOAT: wrong only where the product was rounded to a tie of the 16-bit type."""
+def leaky_relu_half(grad: float, x: float, slope: float) -> tuple[float, bool]:
+    """FLOAT16 in FLOAT: wrong only where the product was rounded to a tie of FLOAT16."""
     return (grad if x > 0 else grad * slope), True
+
+
+def leaky_relu_brain(grad: float, x: float, slope: float) -> tuple[float, bool]:
+    """BFLOAT16 in FLOAT: the same; NaN is left to the other function, which makes a signalling NaN quiet."""
+    return (grad if x > 0 else grad * slope), grad == grad
+
+
+def leaky_relu_trial(grad: float, slope: float, neighbour: float) -> bool:
+    """Whether FLOAT16 may round ``grad * neighbour``, a FLOAT, otherwise than the exact ``grad * slope``.
+
+    Ties of FLOAT16, also of its subnormal numbers, and its limit have at most 12 significant bits.  Veltkamp's
+    splitting gives the only such number near the product.  The roundings are the same if both products are on the same
+    side of it or both are equal to it, and this does not depend on exponents.  For slopes close to simple fractions
+    (0.01 is 1/100) FLOAT products often hit a tie that the exact ones miss, but those of a neighbour do not.
+    The splitting overflows for slopes that turn every gradient but 0 into infinity; tiny slopes turn all into 0.
+    """
+    product = grad * neighbour
+    scaled = product * 4097.0
+    upper = scaled - (scaled - product)
+    rounded, exact = product - upper, fma(grad, slope, -upper)
+    other_side = ((rounded > 0.0) != (exact > 0.0)) | ((rounded < 0.0) != (exact < 0.0))
+    return other_side & (abs(slope) > 2.0**-100)
 
 
 # The product of a 16-bit float and a FLOAT slope is exact in DOUBLE (at most 35 bits), so that rounding the result to
 # 16 bits is the only rounding; in FLOAT it would be the second one.
-FAST = Fast(leaky_relu_fast, DType.FLOAT)
+HALF = Fast(leaky_relu_half, DType.FLOAT, trial=leaky_relu_trial)
+BRAIN = Fast(leaky_relu_brain, DType.FLOAT)
 KERNELS = {
     DType.FLOAT: Kernel(leaky_relu_backward, DType.FLOAT),
-    DType.FLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=FAST),
-    DType.BFLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=FAST),
+    DType.FLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=HALF),
+    DType.BFLOAT16: Kernel(leaky_relu_backward, DType.DOUBLE, fast=BRAIN),
     DType.DOUBLE: Kernel(leaky_relu_backward, DType.DOUBLE),
 }
 

@@ -237,20 +237,31 @@ class Fast:
     Attributes
     ----------
     function : callable
-        Like the function of a `Kernel`, but returns ``(value, sure)``.
+        Like the function of a `Kernel`, but returns ``(value, sure)``; for complex types ``(re, im, sure)``.
     compute : DType
-        FLOAT, or DOUBLE for DOUBLE elements.
+        FLOAT, or DOUBLE for DOUBLE and COMPLEX128 elements.
     error : int
         Bound of the error of a sure value in ulps of FLOAT; used for elements of 16 bits, to find the values whose
         rounding is in doubt.
+    trial : callable or None
+        For FLOAT16 and one parameter: takes a significand of the first input, the parameter and a neighbour of it or
+        the parameter itself; returns whether the neighbour may give another result. If it does not for any significand
+        in [1, 2), `function` with the neighbour computes everything.
     """
 
-    __slots__ = ("compute", "error", "function")
+    __slots__ = ("compute", "error", "function", "trial")
 
-    def __init__(self, function: Callable[..., Any], compute: DType, error: int = 0) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        compute: DType,
+        error: int = 0,
+        trial: Callable[..., Any] | None = None,
+    ) -> None:
         self.function = function
         self.compute = compute
         self.error = error
+        self.trial = trial
 
 
 class Kernel:
