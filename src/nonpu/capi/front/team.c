@@ -11,7 +11,7 @@
 #include "front.h"
 
 enum {
-    SHARE = 30000,      /* nanoseconds of work that repay a helper's start; one launch needs twice that to be shared */
+    SHARE = 5000,       /* nanoseconds of work that repay a helper's start; one launch needs twice that to be shared */
     CHUNKS = 8,         /* tiles are handed out in this many chunks per thread */
     SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
     OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
