@@ -95,6 +95,7 @@ def test_a_client_may_define_the_meta_types_first(compiler: str, tmp_path: Path)
     types = "".join(f"typedef struct acl{name} acl{name};\n" for name in names)
     own = (
         f"#include <cstdint>\n#define ACLNN_META\n{types}typedef int32_t aclnnStatus;\nconstexpr aclnnStatus OK = 0;\n"
+        'static_assert(OK == 0, "");\n'
     )
     compile_text(own + includes("aclnnop/aclnn_ops_nn.h"), compiler, "c++", "c++11", tmp_path)
 

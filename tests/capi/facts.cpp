@@ -51,6 +51,7 @@ static_assert(OK == 0 && ACLNN_SUCCESS == 0 && ACLNN_ERR_PARAM_NULLPTR == 161001
 static_assert(ACL_MAJOR_VERSION == 1 && ACL_MINOR_VERSION == 17 && ACL_PATCH_VERSION == 0, "");
 
 // Objects, not macros; the runtime module's codes are macros.
+extern const int *const address;
 const int *const address = &ACL_ERROR_INVALID_PARAM;
 #ifdef ACL_SUCCESS
 #error ACL_SUCCESS is a macro
