@@ -186,7 +186,9 @@ F0, F1, F2, F3, F4 = (
 )
 
 # DOUBLE: the same reduction as above.
-DOUBLE_REST = 1.0389522622732797e-16  # the rest of the root plus ln(exp(-root) / EXP_ROOT)
+# The root in three parts: a + 1.25 is exact for a <= -1/2, where a - k LN2_HIGH would be rounded before the root is in.
+ROOT_SHORT, ROOT_PART = 1.25, 0.028464542761073797
+DOUBLE_REST = -7.12707623518768e-18  # the rest of the root plus ln(exp(-root) / EXP_ROOT)
 # Chebyshev fit for |r| <= 0.347, error 4e-18 of exp (mpmath.chebyfit, 10 terms).
 D0, D1, D2, D3, D4, D5, D6, D7, D8, D9 = (
     0.5000000000000001,
@@ -223,7 +225,7 @@ def double_exp(a: float, a_low: float) -> tuple[float, float, float]:
     """Return r, S and m of exp(a + a_low) for a in [-700, 0]."""
     octaves = fma(a, LOG2E, ROOT_OCTAVES) + MAGIC
     k = octaves - MAGIC
-    r = (fma(k, -LN2_HIGH, a) + ROOT) + (fma(k, -LN2_LOW, DOUBLE_REST) + a_low)
+    r = (fma(k, -LN2_HIGH, a + ROOT_SHORT) + ROOT_PART) + (fma(k, -LN2_LOW, DOUBLE_REST) + a_low)
     p = fma(D9, r, D8)
     p = fma(p, r, D7)
     p = fma(p, r, D6)
