@@ -35,16 +35,21 @@ def find_block(address: int) -> tuple[int, int] | None:
     return base[0], size[0]
 
 
+def environment_value() -> bytes:
+    """Return NONPU_PRODUCT as it is now, empty if unset: C code may have set it since Python copied its environment."""
+    value = lib.nonpu_environment(products.ENVIRONMENT.encode())
+    return b"" if value == ffi.NULL else bytes(ffi.string(value))
+
+
 def environment_product() -> products.Product:
-    """Return the product that NONPU_PRODUCT selects now: C code may have set it since Python copied its environment.
+    """Return the product that NONPU_PRODUCT selects now.
 
     Raises
     ------
     ValueError
         If the variable names no product.
     """
-    value = lib.nonpu_environment(products.ENVIRONMENT.encode())
-    return products.current("" if value == ffi.NULL else ffi.string(value).decode("utf-8", "replace"))
+    return products.current(environment_value().decode("utf-8", "replace"))
 
 
 def _call(op: Op, arguments: dict[str, Any]) -> Call:
@@ -201,4 +206,13 @@ def phase_two(
     executor.run(stream)
 
 
-__all__ = ["OPS", "find_block", "judge_native", "phase_one", "phase_two", "prepare"]
+__all__ = [
+    "OPS",
+    "environment_product",
+    "environment_value",
+    "find_block",
+    "judge_native",
+    "phase_one",
+    "phase_two",
+    "prepare",
+]

@@ -7,7 +7,7 @@ import numpy as np
 
 from nonpu import products
 from nonpu._core import ffi, lib
-from nonpu.aclnn.phases import prepare
+from nonpu.aclnn.phases import environment_product, prepare
 from nonpu.dtypes import BY_VALUE, DType
 from nonpu.interop.ready import CAPACITY, Ready, remember
 from nonpu.spec.call import Call, in_python, infer_result
@@ -90,7 +90,7 @@ def _refuse(
 
 def _product(op: Op, name: str | None) -> Product:
     try:
-        return products.current() if name is None else products.find(name)
+        return environment_product() if name is None else products.find(name)
     except (TypeError, ValueError) as error:
         raise type(error)(f"nonpu.{op.python_name}: {error}") from None
 

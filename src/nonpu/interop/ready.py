@@ -6,12 +6,11 @@ types, shapes and strides, the same scalars and the same product runs the rememb
 
 from __future__ import annotations
 
-import os
-
 import ml_dtypes
 import numpy as np
 
 from nonpu._core import ffi
+from nonpu.aclnn.phases import environment_value
 from nonpu.engine.plan import MAX_OPERANDS, STREAM_BYTES
 
 TYPE_CHECKING = False
@@ -101,7 +100,7 @@ def remember(call: Call, plan: Any, arrays: tuple[Array, ...], any_product: bool
     ready = ffi.new("nonpu_ready *")
     ready.launch = plan.main
     ready.any_product = any_product
-    ready.product = os.environ.get("NONPU_PRODUCT", "").encode(errors="surrogateescape")[:63]
+    ready.product = environment_value()[:63]
     layout = _layout(output, output.shape)
     for index, array in enumerate(arrays):
         address = array.__array_interface__["data"][0]
