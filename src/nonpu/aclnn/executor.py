@@ -189,9 +189,12 @@ class Executor:
         if status:
             raise native_failure(BY_VALUE[status], self.op.api, self.op.phase_two, stream)
         # Taken out before the question: whoever queues meanwhile keeps its own.
-        held = _in_use.pop(queue, None)
+        held = _in_use.pop(queue, [])
         if not lib.nonpu_stream_idle(queue):
-            _in_use.setdefault(queue, []).extend([*(held if held else ()), self._tensors])
+            held.append(self._tensors)
+            kept = _in_use.setdefault(queue, held)
+            if kept is not held:
+                kept.extend(held)
 
     def discard(self) -> None:
         """Give the executor back without running it; doing so twice is harmless."""
