@@ -12,6 +12,8 @@ object with those fields.
 
 from __future__ import annotations
 
+from math import prod
+
 from nonpu.engine.load import address
 
 TYPE_CHECKING = False
@@ -81,10 +83,7 @@ def fill(
         dense = View(0, output.dtype, _dense_strides(shape, output.dtype.itemsize))
         _launch(plan.main, kernel, computed, shape, [dense, *views[1:]], parameters, cost)
         _launch(plan.tail, "", output.dtype, shape, [output, dense], (), 0.0)
-        size = output.dtype.itemsize
-        for extent in shape:
-            size *= extent
-        plan.temporary = size
+        plan.temporary = output.dtype.itemsize * prod(shape)
         plan.launches = 2
         return
     _launch(plan.main, kernel, computed, shape, views, parameters, cost)
@@ -195,42 +194,22 @@ def _launch(
     if not extents:
         extents, strides = [1], [[0] for _ in views]
     columns = len(extents) - 1
-    rows = -1
-    transposed = False
-    if columns > 0:
-        rows, transposed = _row_axis(extents, strides)
+    count = prod(extents)
     item = computed.itemsize
-    same_type = [view.dtype is computed for view in views]
-    unit = [same and (extents[columns] == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
-    row_extent = extents[rows] if rows >= 0 else 1
-    tile_rows, tile_columns = 1, min(extents[columns], CHUNK if all(unit) else BLOCK)
-    if transposed:
-        tile_rows = min(row_extent, TRANSPOSED_ROWS)
-        tile_columns = min(extents[columns], BLOCK // tile_rows)
-    elif rows >= 0 and extents[columns] < SHORT:
-        tile_columns = extents[columns]
-        tile_rows = min(row_extent, BLOCK // tile_columns)
-    stack = tile_columns * item
-    direct = [
-        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extents[columns]))
-        for ok, s in zip(unit, strides, strict=True)
-    ]
-    stream = direct[0] and _streams(extents, item, tile_rows, starts)
+    rows, tile_rows, tile_columns, direct = _tiling(extents, strides, [view.dtype is computed for view in views], item)
+    stream = direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
     if not all(direct) and tile_rows * tile_columns > BLOCK:
         tile_columns = BLOCK
+    row_extent = extents[rows] if rows >= 0 else 1
     outer = [axis for axis in range(columns) if axis != rows]
-    tiles = -(-row_extent // tile_rows) * -(-extents[columns] // tile_columns)
-    count = 1
-    for extent in extents:
-        count *= extent
-    for axis in outer:
-        tiles *= extents[axis]
     launch.driver = address("nonpu_elementwise")
     launch.kernel = address(kernel) if kernel else 0
     launch.operands = len(views)
-    launch.tiles = tiles
+    launch.tiles = (
+        -(-row_extent // tile_rows) * -(-extents[columns] // tile_columns) * prod(extents[axis] for axis in outer)
+    )
     launch.rows, launch.columns = row_extent, extents[columns]
     launch.tile_rows, launch.tile_columns = tile_rows, tile_columns
     launch.outer_rank = len(outer)
@@ -250,18 +229,31 @@ def _launch(
             operand.outer_strides[j] = strides[i][axis]
 
 
-def _streams(extents: list[int], item: int, tile_rows: int, starts: list[int]) -> bool:
+def _tiling(
+    extents: list[int], strides: list[list[int]], same_type: list[bool], item: int
+) -> tuple[int, int, int, list[bool]]:
+    """Return the row axis (-1: none), the extents of a tile, and which operands go to the kernel as they are."""
+    columns = len(extents) - 1
+    rows, transposed = _row_axis(extents, strides) if columns > 0 else (-1, False)
+    unit = [same and (extents[columns] == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
+    tile_rows, tile_columns = 1, min(extents[columns], CHUNK if all(unit) else BLOCK)
+    if transposed:
+        tile_rows = min(extents[rows], TRANSPOSED_ROWS)
+        tile_columns = min(extents[columns], BLOCK // tile_rows)
+    elif rows >= 0 and extents[columns] < SHORT:
+        tile_columns = extents[columns]
+        tile_rows = min(extents[rows], BLOCK // tile_columns)
+    stack = tile_columns * item
+    direct = [
+        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extents[columns]))
+        for ok, s in zip(unit, strides, strict=True)
+    ]
+    return rows, tile_rows, tile_columns, direct
+
+
+def _may_stream(count: int, columns: int, item: int, starts: list[int]) -> bool:
     """Large outputs that no input shares gain from stores that do not read the cache line first."""
-    count = 1
-    for extent in extents:
-        count *= extent
-    return (
-        count * item >= STREAM_BYTES
-        and tile_rows == 1
-        and extents[-1] >= BLOCK
-        and starts[0] % item == 0
-        and starts[0] not in starts[1:]
-    )
+    return count * item >= STREAM_BYTES and columns >= BLOCK and starts[0] % item == 0 and starts[0] not in starts[1:]
 
 
 def _move(stored: DType, computed: DType, is_output: bool, stream: bool) -> str:
