@@ -94,5 +94,5 @@ $(VENV)/.package: $(VENV)/.installed $(PYTHON_SOURCES)
 # nonpu itself is installed by then, so this adds what the extras name and builds nothing again.
 $(VENV)/.tools: $(VENV)/.build-requirements pyproject.toml | $(VENV)/.installed
 	@echo 'Installing the test tools'
-	@$(PIP) install $(LOCK) 'nonpu[test,verify]'
+	@$(PIP) install $(LOCK) 'nonpu[test,verify,torch,dask]'
 	@touch $@
