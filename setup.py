@@ -22,10 +22,11 @@ ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from nonpu.capi.functions import ENUMERATIONS, FUNCTIONS  # noqa: E402
-from nonpu.codegen import front, headers  # noqa: E402
+from nonpu.codegen import front, headers, pyacl  # noqa: E402
 from nonpu.ops import OPS  # noqa: E402
 
 FRONT = ROOT / "src" / "nonpu" / "capi" / "front"
+PYACL = ROOT / "src" / "nonpu" / "capi" / "pyacl"
 FRONT_SOURCES = tuple(
     f"{name}.c"
     for name in ("error", "handle", "memo", "memory", "team", "stream", "phase", "processor", "ready", "start")
@@ -85,6 +86,12 @@ def write_headers(folder: Path) -> None:
             path.unlink()
 
 
+def write_pyacl(folder: Path) -> None:
+    """Write the module ``acl``: the parts that the table of functions gives, and the hand-written ones."""
+    texts = pyacl.render(FUNCTIONS, ENUMERATIONS)
+    write(folder, {path.name: path.read_text() for path in PYACL.glob("*.py")} | texts)
+
+
 def compile_front(generated: Path, include: Path, library: Path) -> None:
     """Compile and link the front library; a process that runs the old one keeps it."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
@@ -121,6 +128,7 @@ class Build(build_ext):
         toolkit = package / "toolkit"
         include, library = toolkit / ARCH / "include", toolkit / ARCH / "lib64" / LIBRARY
         write_headers(include)
+        write_pyacl(toolkit / "python" / "site-packages" / "acl")
         stamp = toolkit / "version.info"
         record = f"Version={self.distribution.get_version()}\nbuild={build}\n"
         stale = not library.exists() or not stamp.exists() or stamp.read_text() != record

@@ -117,7 +117,7 @@ def _mirror() -> str:
     ):
         return root
     os.makedirs(os.path.join(files, "lib64"), exist_ok=True)
-    for path in (f"{ARCH}/include", f"{ARCH}/lib64/{LIBRARY}", "version.info"):
+    for path in (f"{ARCH}/include", f"{ARCH}/lib64/{LIBRARY}", "python", "version.info"):
         _replace(os.path.join(root, path), target=os.path.join(PACKAGE, path))
     _complete(root)
     return root
