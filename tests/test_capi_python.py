@@ -12,7 +12,7 @@ import pytest
 
 from nonpu.capi import toolkit
 from tests.capi.programs import CC, cases, compiled, needs_c, run_case
-from tests.command_line import run
+from tests.command_line import output, run
 
 LIBRARY = Path(toolkit.home()) / "lib64" / "libopapi.so"
 SHARED = str(sysconfig.get_config_var("INSTSONAME"))
@@ -169,7 +169,7 @@ assert len(done) == 8, done
     client(code, "-I", loader=loader)
 
 
-@pytest.mark.parametrize("error", ["RuntimeError('broken')", "KeyboardInterrupt()", "SystemExit(3)", "MemoryError()"])
+@pytest.mark.parametrize("error", ["RuntimeError('broken')", "MemoryError()"])
 def test_no_exception_escapes(error: str) -> None:
     """Whatever goes wrong inside becomes a status and a text, and the next call works."""
     code = f"""
@@ -192,10 +192,159 @@ once()
     client(code, "-I")
 
 
+# A judge that a signal interrupts, as Ctrl-C may interrupt the real one.
+INTERRUPTED = """
+import signal
+from nonpu.aclnn import phases
+judge = phases.judge_native
+def interrupted(*arguments):
+    signal.raise_signal(signal.{signal})
+    judge(*arguments)
+phases.judge_native = interrupted
+size, executor = ctypes.c_uint64(9), ctypes.c_void_p(7)
+def call():
+    global reached
+    count = ctypes.c_int64(2)
+    data = (ctypes.c_float * 2)(1, 2)
+    tensor = front.aclCreateTensor(ctypes.byref(count), 1, 0, None, 0, 2, ctypes.byref(count), 1, ctypes.byref(data))
+    outputs = ctypes.byref(size), ctypes.byref(executor)
+    reached = front.aclnnSigmoidBackwardGetWorkspaceSize(tensor, tensor, tensor, *outputs)
+"""
+
+
+@pytest.mark.parametrize("loader", ["ctypes.CDLL", "ctypes.PyDLL"])
+@pytest.mark.parametrize(
+    ("signal", "handler", "expected"),
+    [
+        ("SIGINT", "signal.default_int_handler", "KeyboardInterrupt"),
+        ("SIGTERM", "lambda *_: sys.exit(3)", "SystemExit"),
+        ("SIGALRM", "lambda *_: (_ for _ in ()).throw(TimeoutError('late'))", "TimeoutError"),
+    ],
+)
+def test_exception_of_a_signal_handler_reaches_the_client(
+    signal: str, handler: str, expected: str, loader: str
+) -> None:
+    """The very one is raised where the client called; nothing was written, there is a text, and the next call works."""
+    code = f"""
+once()
+reached = None
+{INTERRUPTED.format(signal=signal)}
+signal.signal(signal.{signal}, {handler})
+try:
+    call()
+except {expected} as error:
+    assert error.args in ((), (3,), ("late",)) and error.__traceback__.tb_next.tb_next is None, error
+else:
+    raise AssertionError("lost")
+assert reached is None and (size.value, executor.value) == (9, 7)
+text = front.aclGetRecentErrMsg()
+assert text.startswith(b"interrupted: {expected}"), text
+phases.judge_native = judge
+once()
+call()
+assert reached == 0
+"""
+    client(code, "-I", loader=loader)
+
+
+def test_exception_of_another_thread_stays_there() -> None:
+    """An exception that a program sends to one of its threads does not end up in the main thread."""
+    code = f"""
+once()
+{INTERRUPTED.format(signal="SIGINT")}
+def ended(*arguments):
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(SystemExit))
+    for _ in range(1000): pass
+phases.judge_native = ended
+seen = []
+def body():
+    try:
+        call()
+        seen.append("went on")
+    except SystemExit:
+        seen.append("ended")
+thread = threading.Thread(target=body)
+thread.start()
+thread.join(30)
+assert seen == ["ended"], seen
+"""
+    client(code, "-I")
+
+
+def test_interrupted_import_is_tried_again() -> None:
+    """Ctrl-C during the first call, which imports the package, is no reason to refuse all later ones."""
+    code = """
+import signal
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == "nonpu.aclnn.phases":
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupt())
+try:
+    front.aclnnInit(None)
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("lost")
+assert b"an interrupted import" in front.aclGetRecentErrMsg()
+once()
+"""
+    client(code, "-I")
+
+
+def test_signals_at_any_moment() -> None:
+    """A client that is interrupted again and again sees each KeyboardInterrupt and no internal error."""
+    code = """
+import signal
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+seen, status = 0, 0
+for round in range(300):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2e-5 + round * 1e-6)
+        front.aclnnFinalize()  # forgets the judged calls
+        status = status or front.aclnnInit(None)
+        once()
+        while True:
+            pass
+    except KeyboardInterrupt:
+        seen += 1
+    text = front.aclGetRecentErrMsg() or b""
+    assert b"internal" not in text, text
+assert (seen, status) == (300, 0), (seen, status)
+"""
+    client(code, "-I")
+
+
 def test_ctypes_client_and_python_interface_share_one_library() -> None:
     """Whoever comes first, the module and the client meet in the same file."""
     code = "import nonpu._core\nonce()\nassert nonpu._core.ffi.string(nonpu._core.lib.nonpu_state()) == b'started'"
     client(f"sys.path.insert(0, {os.fspath(Path(toolkit.__file__).parents[2])!r})\n{code}")
+
+
+BY_NAME = """
+import ctypes, os, sys
+folder = f"{os.environ['ASCEND_HOME_PATH']}/lib64"
+names = ["libascendcl.so", "libnnopbase.so", "libopapi.so", "libopapi_nn.so", "libaclnn_ops_infer.so"]
+names += [f"{folder}/{name}" for name in ("libopapi.so", "libaclnn_math.so")]
+libraries = [ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL) for name in names]
+symbols = ["aclInit", "aclnnInit", "aclCreateTensor", "aclnnSwishBackward", "aclnnSwishBackwardGetWorkspaceSize"]
+everywhere = ctypes.CDLL(None)
+for symbol in symbols:
+    addresses = {ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value for library in [*libraries, everywhere]}
+    assert len(addresses) == 1, (symbol, addresses)
+assert libraries[2].aclnnInit(None) == 0
+assert "nonpu.capi.exports" in sys.modules
+assert not hasattr(everywhere, "aclnnNoSuchOperator")
+print("one library, one interpreter")
+"""
+
+
+def test_libraries_by_name(tmp_path: Path) -> None:
+    """As clients open them: by bare name or below the toolkit's path, with global symbols, all of them one library."""
+    script = tmp_path / "client.py"
+    script.write_text(BY_NAME)
+    assert output("run", script) == "one library, one interpreter\n"
 
 
 def test_forked_child_of_a_ctypes_client_goes_on() -> None:

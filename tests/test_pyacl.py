@@ -247,7 +247,7 @@ def test_util_on_arrays(acl: Any) -> None:
         (acl.util.numpy_contiguous_to_ptr, (array.T,)),
         (acl.util.ptr_to_numpy, (address, (2,), 99)),
     ):
-        with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match=r"^acl\.util\."):
+        with pytest.warns(DeprecationWarning, match="deprecated"), pytest.raises(ValueError, match=r"^acl\.util\."):
             wrong(*values)
 
 

@@ -71,9 +71,29 @@ def fail(status: int, text: str) -> int:
     return status
 
 
-def unexpected(kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
-    """Record an exception that nobody foresaw; the caller gets the status declared with its function."""
-    record(f"internal error: {kind.__name__}: {error}")
+def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Record an exception that nobody foresaw; the caller gets the status declared with its function.
+
+    One that a signal's handler raised, as at Ctrl-C, is the caller's: it is raised again when the C function returns.
+    """
+    if issubclass(kind, Exception) and not raised_by_handler(trace):
+        record(f"internal error: {kind.__name__}: {error}")
+    else:
+        record(f"interrupted: {kind.__name__}: {error}")
+        lib.nonpu_interrupt(id(error.with_traceback(None)))
+
+
+def raised_by_handler(trace: TracebackType | None) -> bool:
+    """Return whether an exception came out of a Python function that handles a signal."""
+    import signal
+
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = [getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers]
+    while trace is not None:
+        if trace.tb_frame.f_code in codes:
+            return True
+        trace = trace.tb_next
+    return False
 
 
 # cffi's decorator carries no types.

@@ -101,6 +101,7 @@ def forward(function: Function) -> str:
     nonpu_float_mode mode = nonpu_float_enter();
     {function.result} result = nonpu_python.{function.name}({names});
     nonpu_float_leave(mode);
+    nonpu_leave();
     return result;
 }}
 """

@@ -89,6 +89,8 @@ void nonpu_release_deferred(void);                        /* no stream has work:
 extern nonpu_table nonpu_python;
 /* 0 when nonpu_python may be called; otherwise records why not for this function and returns -1. */
 int nonpu_enter(const char *api);
+/* Behind every call through nonpu_python. */
+void nonpu_leave(void);
 
 /* ---- fork: each file brings its state into the child (start.c calls these) ---- */
 void nonpu_fork_errors(int step), nonpu_fork_handles(int step), nonpu_fork_memory(int step), nonpu_fork_streams(int step),

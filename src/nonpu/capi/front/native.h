@@ -95,6 +95,10 @@ void nonpu_record_error(const char *text);
 const char *nonpu_take_error(void);                            /* as aclGetRecentErrMsg: NULL if there is none */
 void nonpu_set_error_scope(int32_t process);
 
+/* An exception of Python that is not ours to answer, Ctrl-C above all: it is raised in the caller's Python, once the C
+   function that this thread is in has returned. */
+void nonpu_interrupt(uintptr_t exception);
+
 /* The value of an environment variable as C sees it: the host may have set it after Python had started. Or NULL. */
 const char *nonpu_environment(const char *name);
 /* Instructions of this processor, as it says itself: bit 0 what x86-64-v2 needs, bit 1 v3, bit 2 v4. */

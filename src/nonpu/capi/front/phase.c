@@ -46,6 +46,7 @@ int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, 
         nonpu_float_mode mode = nonpu_float_enter();
         int32_t status = nonpu_python.judge(operator_index, count, arguments, &plan);
         nonpu_float_leave(mode);
+        nonpu_leave();
         if (status)
             return status;
         nonpu_remember(&call, &plan);

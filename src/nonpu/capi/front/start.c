@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "front.h"
 #include "build.h" /* generated: version and places of the Python that the build ran with */
@@ -218,6 +219,20 @@ static PyObject *import_exports(const places *p)
     return p_PyImport_ImportModule(name);
 }
 
+/* What a handler of a signal raised during the import is the caller's, who may call again. */
+static int take_interrupt(void)
+{
+    PYTHON(PyErr_ExceptionMatches); PYTHON(PyErr_Fetch); PYTHON(PyErr_NormalizeException);
+    PyObject **exception = (PyObject **)dlsym(python, "PyExc_Exception"), *type = NULL, *value = NULL, *trace = NULL;
+    if (own || p_PyErr_ExceptionMatches(*exception))
+        return 0;
+    p_PyErr_Fetch(&type, &value, &trace);
+    p_PyErr_NormalizeException(&type, &value, &trace);
+    nonpu_interrupt((uintptr_t)value);
+    snprintf(message, sizeof message, "an interrupted import");
+    return 1;
+}
+
 static void describe_exception(void)
 {
     PYTHON(PyErr_Fetch); PYTHON(PyErr_NormalizeException); PYTHON(PyObject_Str); PYTHON(PyUnicode_AsUTF8); PYTHON(PyErr_Clear);
@@ -237,10 +252,11 @@ static int fill_table(const places *p)
     PyObject *module = import_exports(p);
     PyObject *result = module ? p_PyObject_CallMethod(module, "start", "KK", (unsigned long long)(uintptr_t)&nonpu_python,
                                                       (unsigned long long)(uintptr_t)close_python) : NULL;
-    if (!result)
+    int interrupted = !result && take_interrupt();
+    if (!result && !interrupted)
         describe_exception();
     p_PyGILState_Release(gil);
-    return result ? 0 : -1;
+    return result ? STARTED : interrupted ? NOT_STARTED : FAILED;
 }
 
 static int begin(void)
@@ -248,10 +264,10 @@ static int begin(void)
     places p;
     int loaded = find_loaded();
     if (locate(&p) || (!loaded && load(&p)) || check_version())
-        return -1;
+        return FAILED;
     PYTHON(Py_IsInitialized);
     own = !p_Py_IsInitialized();
-    return (own && initialise(&p)) ? -1 : fill_table(&p);
+    return (own && initialise(&p)) ? FAILED : fill_table(&p);
 }
 
 static __attribute__((noinline, cold)) int start(const char *api)
@@ -267,7 +283,7 @@ static __attribute__((noinline, cold)) int start(const char *api)
     if (state == NOT_STARTED) {
         nonpu_float_mode mode = nonpu_float_enter();
         starting = 1;
-        __atomic_store_n(&state, begin() ? FAILED : STARTED, __ATOMIC_RELEASE);
+        __atomic_store_n(&state, begin(), __ATOMIC_RELEASE);
         starting = 0;
         nonpu_float_leave(mode);
     }
@@ -276,10 +292,57 @@ static __attribute__((noinline, cold)) int start(const char *api)
         PYTHON(PyEval_RestoreThread);
         p_PyEval_RestoreThread(saved);
     }
+    nonpu_leave();
     return state == STARTED ? 0 : nonpu_fail(-1, api, "the Python side of this library", "running", message);
 }
 
 int nonpu_enter(const char *api) { return NONPU_LIKELY(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == STARTED) ? 0 : start(api); }
+
+/* ---- exceptions of the caller ----
+   Python runs a signal's handler in whatever it executes, and that may be our side of a C function. C can only return a
+   status, so the exception waits until then: as a pending call in the main thread, where handlers run; elsewhere (a host
+   that ends a thread this way) as an asynchronous exception, which has no arguments. An interpreter of our own has no
+   caller in Python, and handles no signals. */
+static __thread PyObject *interrupt;
+
+void nonpu_interrupt(uintptr_t exception)
+{
+    PYTHON(Py_IncRef); PYTHON(Py_DecRef);
+    if (own)
+        return;
+    p_Py_IncRef((PyObject *)exception);
+    p_Py_DecRef(interrupt);
+    interrupt = (PyObject *)exception;
+}
+
+static int raise_interrupt(void *exception)
+{
+    PYTHON(PyErr_SetObject); PYTHON(Py_DecRef);
+    p_PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    p_Py_DecRef(exception);
+    return -1;
+}
+
+static __attribute__((noinline, cold)) void pass_on(PyObject *exception)
+{
+    PYTHON(Py_AddPendingCall); PYTHON(PyGILState_Ensure); PYTHON(PyGILState_Release); PYTHON(Py_DecRef);
+    PYTHON(PyThreadState_SetAsyncExc); PYTHON(PyThread_get_thread_ident);
+    if (syscall(SYS_gettid) == getpid() && !p_Py_AddPendingCall(raise_interrupt, exception))
+        return;
+    PyGILState_STATE gil = p_PyGILState_Ensure();
+    p_PyThreadState_SetAsyncExc(p_PyThread_get_thread_ident(), (PyObject *)Py_TYPE(exception));
+    p_Py_DecRef(exception);
+    p_PyGILState_Release(gil);
+}
+
+void nonpu_leave(void)
+{
+    PyObject *exception = interrupt;
+    if (NONPU_LIKELY(!exception))
+        return;
+    interrupt = NULL;
+    pass_on(exception);
+}
 
 /* ---- fork ---- */
 
