@@ -20,6 +20,7 @@ from nonpu.spec.model import Op
 from tests.command_line import ROOT
 
 PROGRAM = """\
+import dask.array as da
 import numpy as np
 import nonpu
 from nonpu import Scalar, Tensor, aclnn
@@ -27,6 +28,18 @@ x = np.ones(3, np.float32)
 reveal_type(nonpu.swish_backward(x, [1.0], beta=None, out=x, product="A2"))
 reveal_type(nonpu.leaky_relu_backward(x, x, np.float32(0.1), True))
 reveal_type(nonpu.sigmoid_backward(x, 0.5))
+reveal_type(nonpu.sigmoid_backward([1.0], x.T))
+reveal_type(nonpu.sigmoid_backward(1.0, 0.5))
+reveal_type(nonpu.sigmoid_backward(np.float16(1), 2j, out=x))
+y: da.Array
+reveal_type(nonpu.swish_backward(y, y, 0.5))
+reveal_type(nonpu.leaky_relu_backward(x, y))
+reveal_type(nonpu.ops["swish_backward"])
+reveal_type(nonpu.ops.OPS)
+nonpu.swish_backward(y, y, out=x)  # error: call-overload
+nonpu.swish_backward(x, x, out=y)  # error: call-overload
+nonpu.swish_backward("1", x)  # error: call-overload
+nonpu.ops[1]  # error: index
 t, s = Tensor.from_numpy(x), Scalar(1.0, "float32")
 reveal_type(aclnn.aclnnSwishBackwardGetWorkspaceSize(t, t, None, gradInput=t))
 size, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(t, t, s, t)
@@ -34,23 +47,31 @@ with nonpu.Stream() as stream:
     aclnn.aclnnSwishBackward(None, size, executor, stream)
     nonpu.synchronize(stream)
 nonpu.swish_backwards(x, x)  # error: attr-defined
-nonpu.swish_backward(x, x, bta=1.0)  # error: call-arg
-nonpu.swish_backward(x, x, beta="1")  # error: arg-type
-nonpu.swish_backward(x, x, None, x)  # error: call-arg
-nonpu.sigmoid_backward(x)  # error: call-arg
-nonpu.sigmoid_backward(x, x, product=3)  # error: arg-type
+nonpu.swish_backward(x, x, bta=1.0)  # error: call-overload
+nonpu.swish_backward(x, x, beta="1")  # error: call-overload
+nonpu.swish_backward(x, x, None, x)  # error: call-overload
+nonpu.sigmoid_backward(x)  # error: call-overload
+nonpu.sigmoid_backward(x, x, product=3)  # error: call-overload
 aclnn.aclnnSwishBackwardGetWorkspace(t, t, s, t)  # error: attr-defined
 aclnn.aclnnSwishBackwardGetWorkspaceSize(t, t, 1.0, t)  # error: arg-type
 aclnn.aclnnSwishBackwardGetWorkspaceSize(x, t, s, t)  # error: arg-type
 aclnn.aclnnSigmoidBackward(None, 0, size, None)  # error: arg-type
 from nonpu import swish_backwards  # error: attr-defined
 """
-REVEALED = {
-    5: "ndarray[",
-    6: "ndarray[",
-    7: "ndarray[",
-    9: "tuple[int, nonpu.aclnn.executor.Executor]",
-}
+# What each reveal_type of the program must say, in order.
+REVEALED = [
+    "ndarray[",
+    "ndarray[",
+    "ndarray[",
+    "ndarray[",
+    "inexact[",
+    "ndarray[",
+    "dask.array.core.Array",
+    "dask.array.core.Array",
+    "nonpu.spec.model.Op",
+    "tuple[nonpu.spec.model.Op, ...]",
+    "tuple[int, nonpu.aclnn.executor.Executor]",
+]
 # The modules that the stubs stand for: a type checker would not look at them under their own names.
 BEHIND = {"behind_nonpu": "__init__.py", "behind_aclnn": "aclnn/__init__.py"}
 
@@ -98,17 +119,18 @@ def test_check_option_notices_a_change(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert stubs.main(["--fix"]) == 2
 
 
-def declared(text: str) -> dict[str, dict[str, Any]]:
-    """Return the parameters of every function of a stub: kind and default by name, as `inspect` has them."""
-    found = {}
+def declared(text: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the parameters of every overload of a stub: kind and default by name, as `inspect` has them."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef):
             space: dict[str, Any] = {}
             node.returns = None
+            node.decorator_list = []
             for argument in [*node.args.args, *node.args.kwonlyargs]:
                 argument.annotation = None
             exec(compile(ast.unparse(node), "stub", "exec"), space)
-            found[node.name] = parameters(space[node.name])
+            found.setdefault(node.name, []).append(parameters(space[node.name]))
     return found
 
 
@@ -121,9 +143,12 @@ def parameters(function: Any) -> dict[str, Any]:
 def test_stubs_have_the_parameters_of_the_functions(op: Op) -> None:
     """Names, kinds and defaults."""
     one_call, phases = declared(stubs.render_root()), declared(stubs.render_aclnn())
-    assert one_call[op.python_name] == parameters(getattr(nonpu, op.python_name))
+    expected = parameters(getattr(nonpu, op.python_name))
+    with_output = expected | {"out": (expected["out"][0], inspect.Parameter.empty)}
+    assert one_call[op.python_name][1] == with_output
+    assert [overload for overload in one_call[op.python_name] if overload != with_output] == [expected] * 5
     for name in (op.phase_one, op.phase_two):
-        assert phases[name] == parameters(getattr(aclnn, name))
+        assert phases[name] == [parameters(getattr(aclnn, name))]
 
 
 def test_star_import_binds_every_public_name() -> None:
@@ -138,10 +163,9 @@ def test_star_import_binds_every_public_name() -> None:
 
 def test_mypy_knows_the_result_types(checked: dict[str, list[tuple[int, str]]]) -> None:
     """Arrays from one call, size and executor from phase one."""
-    revealed = {line: text for line, text in checked["program.py"] if text.startswith("Revealed type")}
-    assert revealed.keys() == REVEALED.keys()
-    for line, fragment in REVEALED.items():
-        assert fragment in revealed[line]
+    revealed = [text for _, text in checked["program.py"] if text.startswith("Revealed type")]
+    for text, fragment in zip(revealed, REVEALED, strict=True):
+        assert fragment in text
 
 
 def test_mypy_finds_misspelt_names_and_wrong_arguments(checked: dict[str, list[tuple[int, str]]]) -> None:

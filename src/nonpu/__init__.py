@@ -1,7 +1,13 @@
 """Ascend aclnn operators on any CPU: the C interface, the two-phase Python interface and one-call functions.
 
-The operators' one-call functions (`leaky_relu_backward`, `sigmoid_backward`, `swish_backward`) take NumPy arrays; the
-module `aclnn` has both phases of every operator under the names of the documents.  ``nonpu.ops`` holds the contracts.
+The operators' one-call functions (`leaky_relu_backward`, `sigmoid_backward`, `swish_backward`) take NumPy and Dask
+arrays; the module `aclnn` has both phases of every operator under the names of the documents. ``nonpu.ops`` holds the
+contracts: ``nonpu.ops["swish_backward"]`` shows one.
+
+>>> import numpy as np
+>>> import nonpu
+>>> nonpu.swish_backward(np.ones(2, np.float32), np.array([0, 1], np.float32))
+array([0.5      , 0.9276705], dtype=float32)
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ class Status(IntEnum):
         member.phrase = phrase
         return member
 
+    def __repr__(self) -> str:
+        return f"<Status.{self.name}: {int(self)}, {self.phrase}>"
+
     ACLNN_SUCCESS = 0, "success"
     ACLNN_ERR_PARAM_NULLPTR = 161001, "a parameter that must not be null is null"
     ACLNN_ERR_PARAM_INVALID = 161002, "a parameter is invalid: dtype, shape, rank, promotion, conversion, value"

@@ -3,6 +3,23 @@
 ``aclnnXxxGetWorkspaceSize(...)`` takes the parameters of the C function without the two out-parameters and returns
 ``(workspace_size, executor)``; ``aclnnXxx(workspace, workspace_size, executor, stream)`` runs the executor.  All
 parameters can be given by name.  A failing check raises `nonpu.AclnnError`.
+
+>>> import numpy as np
+>>> import nonpu
+>>> from nonpu import Scalar, Tensor, aclnn
+>>> grad_output, x, grad_input = np.ones(3, np.float32), np.arange(3, dtype=np.float32), np.empty(3, np.float32)
+>>> size, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(
+...     gradOutput=Tensor.from_numpy(grad_output),
+...     self=Tensor.from_numpy(x),
+...     betaOptional=Scalar(1.0, "float32"),
+...     gradInput=Tensor.from_numpy(grad_input),
+... )
+>>> size
+0
+>>> aclnn.aclnnSwishBackward(None, size, executor, None)
+>>> nonpu.synchronize()
+>>> grad_input
+array([0.5      , 0.9276705, 1.0907843], dtype=float32)
 """
 
 from __future__ import annotations

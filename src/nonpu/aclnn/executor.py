@@ -113,7 +113,10 @@ class Stream:
         self.destroy()
 
     def __repr__(self) -> str:
-        return f"<Stream {self.handle:#x}>" if self.handle else "<Stream (destroyed)>"
+        if not self.handle:
+            return "<Stream (destroyed)>"
+        state = "idle" if lib.nonpu_stream_idle(self.handle) else "busy"
+        return f"<Stream {self.handle:#x}: {state}>"
 
 
 def synchronize(stream: Stream | int | None = None) -> None:
@@ -216,5 +219,7 @@ class Executor:
         self.discard()
 
     def __repr__(self) -> str:
-        state = "repeatable" if self._repeatable else "one run" if self._handle else "consumed"
-        return f"<Executor of {self.op.api}: {state}>"
+        state = "consumed" if not self._handle else "repeatable" if self._repeatable else "one run"
+        tensors = (param.name for param in self.op.tensors.values())
+        shown = (f"{name}={tensor!r}" for name, tensor in zip(tensors, self._tensors, strict=True))
+        return f"<Executor of {self.op.api}: {state}; {', '.join(shown)}>"

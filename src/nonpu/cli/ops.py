@@ -15,6 +15,7 @@ def command(name: str | None, product: str | None, as_json: bool) -> None:
     """List the operators, or show the contract of NAME: aclnnSwishBackward, SwishBackward or swish_backward."""
     from nonpu import ops, products
     from nonpu.codegen import docs
+    from nonpu.spec.contract import render_text
 
     chosen = products.find(products.DEFAULT if product is None else product)
     if name is None:
@@ -26,23 +27,10 @@ def command(name: str | None, product: str | None, as_json: bool) -> None:
     try:
         facts = ops.find(name).describe(chosen)
     except ValueError as error:
-        close = similar(name, [op.api for op in ops.OPS])
+        close = ops.similar(name, [op.api for op in ops.OPS])
         question = f"there is no operator {name}: did you mean {' or '.join(close)}?"
         raise click.UsageError(question if close else str(error)) from error
-    click.echo(as_text(facts) if as_json else docs.render_text(facts))
-
-
-def similar(name: str, known: list[str]) -> list[str]:
-    """Return the names that contain a name, or else the one that is spelt much like it."""
-    import difflib
-
-    def letters(word: str) -> str:
-        return word.lower().replace("_", "").removeprefix("aclnn")
-
-    wanted = letters(name)
-    inside = [word for word in known if wanted and wanted in letters(word)]
-    by_letters = {letters(word): word for word in known}
-    return inside if inside else [by_letters[word] for word in difflib.get_close_matches(wanted, by_letters, n=1)]
+    click.echo(as_text(facts) if as_json else render_text(facts))
 
 
 def as_text(facts: object) -> str:

@@ -36,20 +36,20 @@ def run(
     inputs: list[Any] = []
     for param, value in zip((p for p in op.params if p.role == "in"), values, strict=True):
         if isinstance(param, FlagParam):
-            arguments[param.name] = _flag(op, param, value)
+            arguments[param.name] = as_flag(op, param, value)
         elif isinstance(param, ScalarParam):
-            arguments[param.name] = _scalar(op, param, value)
+            arguments[param.name] = as_scalar(op, param, value)
         else:
-            array = _array(op, param, value)
+            array = as_array(op, param, value)
             wants_array = wants_array or isinstance(value, np.ndarray)
-            tensor = arguments[param.name] = _tensor(op, param, array)
+            tensor = arguments[param.name] = as_tensor(op, param, array)
             if tensor.owner is not array:
                 key = None  # a copy: its layout is not the array's
             inputs.append(array)
     target = op.tensors[op.output]
-    call = Call(op, arguments, _product(op, product), one_call=True)
-    result = _result(call) if out is None else _array(op, target, out, is_output=True)
-    arguments[op.output] = _tensor(op, target, result, is_output=True)
+    call = Call(op, arguments, find_product(op, product), one_call=True)
+    result = _result(call) if out is None else as_array(op, target, out, is_output=True)
+    arguments[op.output] = as_tensor(op, target, result, is_output=True)
     judge(call)
     if not call.empty:
         plan = ffi.new("nonpu_plan *")
@@ -72,7 +72,7 @@ def numpy_dtype(dtype: DType) -> np.dtype[Any]:
     return np.dtype(ml_dtypes.bfloat16 if dtype is DType.BFLOAT16 else dtype.python_name)
 
 
-def _refuse(
+def refuse(
     op: Op,
     param: Parameter,
     expected: str,
@@ -81,6 +81,7 @@ def _refuse(
     kind: Any = AclnnError,
     status: Status = Status.ACLNN_ERR_PARAM_INVALID,
 ) -> AclnnError:
+    """Return the exception "nonpu.<function>: <parameter> must be <expected> (got <actual>)"."""
     name, argument = f"nonpu.{op.python_name}", in_python(op, param.name)
     error: AclnnError = kind(
         status, op.api, param.name, expected, actual, function=name, subject=subject, argument=argument
@@ -88,28 +89,34 @@ def _refuse(
     return error
 
 
-def _product(op: Op, name: str | None) -> Product:
+def find_product(op: Op, name: str | None) -> Product:
+    """Return the product of a name; the one of NONPU_PRODUCT for None."""
     try:
         return environment_product() if name is None else products.find(name)
     except (TypeError, ValueError) as error:
         raise type(error)(f"nonpu.{op.python_name}: {error}") from None
 
 
-def _array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
+def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
+    """Return an array as it is, and Python's numbers and lists as a new one."""
     if isinstance(value, np.ma.MaskedArray):
-        raise _refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+        raise refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
     if isinstance(value, np.ndarray):
         return value
     if value is None:
-        raise _refuse(op, param, "an array", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
-    if isinstance(value, np.generic | float | list | tuple) and not is_output:
-        return np.asarray(value)
-    raise _refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
+        raise refuse(op, param, "an array", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
+    if not is_output:
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
+            value = float(value)
+        if isinstance(value, np.generic | float | complex | list | tuple):
+            return np.asarray(value)
+    raise refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
 
 
-def _tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output: bool = False) -> Tensor:
+def as_tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output: bool = False) -> Tensor:
+    """Describe an array; one whose strides elements cannot express is copied first."""
     if is_output and not array.flags.writeable:
-        raise _refuse(op, param, "writable", "a read-only array")
+        raise refuse(op, param, "writable", "a read-only array")
     try:
         return Tensor.from_numpy(array)
     except TypeError:
@@ -118,10 +125,10 @@ def _tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output:
         # Byte strides that elements cannot express, as a field of a packed structure has them.
         if not is_output:
             return Tensor.from_numpy(np.ascontiguousarray(array))
-        raise _refuse(op, param, "a multiple of the element size", str(array.strides), "strides") from None
+        raise refuse(op, param, "a multiple of the element size", str(array.strides), "strides") from None
     allowed = op.tensors[param.name]
     names = ", ".join(dtype.python_name for dtype in allowed.dtypes + allowed.converted + allowed.one_call)
-    raise _refuse(op, param, f"one of {names}, in native byte order", str(array.dtype), "dtype", AclnnTypeError)
+    raise refuse(op, param, f"one of {names}, in native byte order", str(array.dtype), "dtype", AclnnTypeError)
 
 
 def _result(call: Call) -> np.ndarray[Any, Any]:
@@ -129,34 +136,36 @@ def _result(call: Call) -> np.ndarray[Any, Any]:
     return np.empty(shape, numpy_dtype(BY_VALUE[dtype]))
 
 
-def _scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
+def as_scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
+    """Return a number with the type that it has in Python or NumPy; None stands for the default."""
     if value is None:
         if param.optional:
             return None
-        raise _refuse(op, param, "a number", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
+        raise refuse(op, param, "a number", "None", status=Status.ACLNN_ERR_PARAM_NULLPTR)
     if isinstance(value, Scalar):
         return value
     if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         try:
             return Scalar(value[()] if isinstance(value, np.ndarray) else value, DType.parse(value.dtype))
         except TypeError:
-            raise _refuse(
+            raise refuse(
                 op, param, "of a type that scalars can have", str(value.dtype), "dtype", AclnnTypeError
             ) from None
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         try:
             value = float(value)
         except OverflowError:
-            raise _refuse(
+            raise refuse(
                 op, param, "a number in the range of float64", f"an int of {value.bit_length()} bits"
             ) from None
     for kind, dtype in ((bool, DType.BOOL), (int, DType.INT64), (float, DType.DOUBLE), (complex, DType.COMPLEX128)):
         if isinstance(value, kind):
             return Scalar(value, dtype)
-    raise _refuse(op, param, "a number or a nonpu.Scalar", type(value).__name__, kind=AclnnTypeError)
+    raise refuse(op, param, "a number or a nonpu.Scalar", type(value).__name__, kind=AclnnTypeError)
 
 
-def _flag(op: Op, param: FlagParam, value: Any) -> bool:
+def as_flag(op: Op, param: FlagParam, value: Any) -> bool:
+    """Return a bool; other numbers are refused."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
-    raise _refuse(op, param, "a bool", repr(value), kind=AclnnTypeError)
+    raise refuse(op, param, "a bool", repr(value), kind=AclnnTypeError)

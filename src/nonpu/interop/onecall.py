@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from nonpu._core import ffi, lib
-from nonpu.interop import numpy, ready
+from nonpu.interop import dispatch, ready
 from nonpu.spec.call import in_python
+from nonpu.spec.contract import WIDTH, wrap
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 
 TYPE_CHECKING = False
@@ -40,6 +41,11 @@ def {name}({parameters}, *, out=None, product=None):
     return _run(_op, ({names},), out, product, _known, key)
 """
 
+RESULT = (
+    "    NumPy arrays and lists give a NumPy array, numbers alone a NumPy scalar. If one is a Dask array, so is the",
+    "    result, whose chunks are computed when Dask computes them; `out` must be None then.",
+)
+
 
 def one_call(op: Op) -> Callable[..., Any]:
     """Return the function ``nonpu.<python_name>`` of an operator, with its real parameter list and documentation."""
@@ -63,7 +69,7 @@ def one_call(op: Op) -> Callable[..., Any]:
         "_known": {},
         "_null": ffi.NULL,
         "_op": op,
-        "_run": numpy.run,
+        "_run": dispatch.run,
         "_run_ready": lib.nonpu_run_ready,
         "__name__": "nonpu",
     }
@@ -103,6 +109,7 @@ def _document(op: Op) -> str:
     result = f"the type that {inputs} promote to" if op.result_type == "promote" else f"the one type of {inputs}"
     lines += ["", "Returns", "-------", "array"]
     lines += [f"    `out`, or a new array: of the shape that {inputs} broadcast to, and", f"    of {result}."]
+    lines += RESULT
     lines += [
         "",
         "Raises",
@@ -113,4 +120,13 @@ def _document(op: Op) -> str:
     lines += ["    the contract refuses the call; nothing is written.", "", "Notes", "-----"]
     lines += [in_python(op, note) for note in op.notes]
     lines += ["", f"Source: document {op.document}."]
-    return "\n".join(lines)
+    if op.example:
+        lines += ["", "Examples", "--------", ">>> import numpy as np", ">>> import nonpu", *op.example.splitlines()]
+    return "\n".join(piece for line in lines for piece in _broken(line))
+
+
+def _broken(line: str) -> list[str]:
+    """Return a line as several where it would be too long for a screen."""
+    if len(line) <= WIDTH or line.startswith(">>>"):
+        return [line]
+    return wrap(line.strip(), len(line) - len(line.lstrip()))

@@ -104,5 +104,10 @@ SPEC = Op(
         "BFLOAT16 as type of out is refused on products without it, as the document says; the device lets it pass.",
         "A format of self other than ND is accepted whatever the format of out.",
     ),
+    example="""\
+>>> x = np.array([-2, -1, 0, 3], np.float32)
+>>> nonpu.leaky_relu_backward(np.ones_like(x), x, 0.5)
+array([0.5, 0.5, 0.5, 1. ], dtype=float32)
+""",
     kernels=KERNELS,
 )

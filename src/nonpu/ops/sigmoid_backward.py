@@ -227,6 +227,11 @@ SPEC = Op(
         Broadcast("gradOutput", "output", into="gradInput"),
     ),
     shape_rule="gradOutput and output broadcast; gradInput has exactly the broadcast shape.",
+    example="""\
+>>> y = np.array([0.25, 0.5, 0.75], np.float32)
+>>> nonpu.sigmoid_backward(np.ones_like(y), y)
+array([0.1875, 0.25  , 0.1875], dtype=float32)
+""",
     notes=(
         "output is used as given, also outside (0, 1).",
         "output = 0 or 1 gives 0; times an infinite gradient, NaN.",

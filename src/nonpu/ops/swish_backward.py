@@ -364,6 +364,11 @@ SPEC = Op(
     one_call_checks=(*DTYPE_CHECKS, Broadcast("gradOutput", "self", into="gradInput")),
     result_type="same",
     shape_rule="gradOutput, self and gradInput have the same shape.",
+    example="""\
+>>> x = np.array([-2, 0, 2], np.float32)
+>>> nonpu.swish_backward(np.ones_like(x), x, 1.5)
+array([-0.08810411,  0.5       ,  1.0881041 ], dtype=float32)
+""",
     notes=(
         "An infinite argument gives NaN, as the documented formula does in IEEE arithmetic.",
         "self = +0.0 or -0.0 and finite beta give half the gradient.",

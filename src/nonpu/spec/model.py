@@ -326,6 +326,8 @@ class Op:
         ``promote``: the inputs promote; ``same``: all tensors have one type.
     shape_rule, formula, text, document : str
         Sentence, LaTeX, what the operator does, and where these facts come from.
+    example : str
+        Lines for Python's prompt, and what they print; `np` and `nonpu` are imported.
     notes, differences : tuple of str
         Special values; sentences on where results or refusals differ from the device.
     stream_const : bool
@@ -339,6 +341,7 @@ class Op:
         "checks",
         "differences",
         "document",
+        "example",
         "formula",
         "header",
         "inputs",
@@ -380,6 +383,7 @@ class Op:
         notes: tuple[str, ...] = (),
         differences: tuple[str, ...] = (),
         stream_const: bool = False,
+        example: str = "",
     ) -> None:
         self.name = name
         self.api = self.phase_two = f"aclnn{name}"
@@ -388,6 +392,7 @@ class Op:
         self.header = f"aclnn_{self.python_name}.h"
         self.text = text
         self.document = document
+        self.example = example
         self.formula = formula
         self.params = params
         self.tensors = {param.name: param for param in params if isinstance(param, TensorParam)}
@@ -454,6 +459,7 @@ class Op:
             "header": f"aclnnop/{self.header}",
             "text": self.text,
             "document": self.document,
+            "example": self.example,
             "formula": self.formula,
             "product": {"line": product.line, "name": product.name, "soc": product.soc},
             "supported": self.supports(product),
@@ -485,4 +491,22 @@ class Op:
         return [*found, "Negative strides."]
 
     def __repr__(self) -> str:
-        return f"<Op {self.api}>"
+        """Show the contract for the product that NONPU_PRODUCT names."""
+        from nonpu.spec.contract import render_text
+
+        return render_text(self.describe(_environment_product()))
+
+    def _repr_html_(self) -> str:
+        """Show the contract in a notebook."""
+        from nonpu.spec.contract import render_html
+
+        return render_html(self.describe(_environment_product()))
+
+
+def _environment_product() -> Product:
+    from nonpu import products
+
+    try:
+        return products.current()
+    except ValueError:
+        return products.find(products.DEFAULT)
