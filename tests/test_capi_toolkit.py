@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     library = Path(toolkit.ARCH) / "lib64" / "libascendcl.so"
     shutil.copy(original / library, folder / library)
     shutil.copytree(original / toolkit.ARCH / "include", folder / toolkit.ARCH / "include")
+    shutil.copytree(original / "python", folder / "python", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(original / "version.info", folder)
     monkeypatch.setattr(toolkit, "PACKAGE", os.fspath(folder))
     return folder
@@ -159,10 +161,13 @@ def test_read_only_package_has_a_mirror_in_the_cache(
     monkeypatch.setattr(os, "access", lambda *_: False)
     home = Path(toolkit.home())
     assert home.is_relative_to(tmp_path / "cache")
-    assert {path.name for path in package.iterdir()} == {toolkit.ARCH, "version.info"}
+    assert {path.name for path in package.iterdir()} == {toolkit.ARCH, "python", "version.info"}
     assert (home / "lib64" / "libopapi.so").resolve() == package / toolkit.ARCH / "lib64" / "libascendcl.so"
     assert (home / "include" / "aclnnop" / "aclnn_swish_backward.h").is_file()
     assert (home / "set_env.sh").is_file()
+    code = "import acl; print(acl.rt.get_device_count())"
+    finished = run(sys.executable, "-c", code, env={"PYTHONPATH": f"{home}/python/site-packages"})
+    assert (finished.stdout, finished.stderr) == ("(1, 0)\n", "")
     assert toolkit.home() == os.fspath(home)
 
 

@@ -104,7 +104,7 @@ def test_contract_as_html(op: Op) -> None:
     """Well-formed, with every parameter, check and note, and without colours that one of the themes would hide."""
     text = op._repr_html_()
     outline = parsed(text)
-    facts = op.describe(nonpu.products.current())  # type: ignore[attr-defined]
+    facts = op.describe(nonpu.products.current())
     for sentence in (op.text, op.shape_rule, *op.notes, *op.differences, *facts["one_call"]):
         assert sentence in outline.text
     for check in facts["checks"]:
@@ -118,7 +118,7 @@ def test_contract_as_html(op: Op) -> None:
 
 def test_html_is_escaped() -> None:
     """Nothing of a record can become a tag."""
-    facts = nonpu.ops["swish_backward"].describe(nonpu.products.current())  # type: ignore[attr-defined]
+    facts = nonpu.ops["swish_backward"].describe(nonpu.products.current())
     evil = "<script>alert('&')</script>"
     facts["text"] = facts["formula"] = facts["shape_rule"] = facts["api"] = evil
     facts["notes"] = facts["differences"] = facts["one_call"] = [evil]
@@ -154,7 +154,7 @@ def test_representations() -> None:
 def test_help_is_complete(op: Op) -> None:
     """Signature, every parameter, the errors, an example: for all three functions of an operator."""
     function = getattr(nonpu, op.python_name)
-    text = pydoc.render_doc(function, renderer=pydoc.plaintext)
+    text = pydoc.plain(pydoc.render_doc(function))
     assert f"{op.python_name}{inspect.signature(function)}" in text
     assert f"function {op.python_name} in module nonpu" in text
     for name in inspect.signature(function).parameters:
@@ -164,7 +164,7 @@ def test_help_is_complete(op: Op) -> None:
     assert max(map(len, text.splitlines())) <= 120
     for name in (op.phase_one, op.phase_two):
         phase = getattr(aclnn, name)
-        text = pydoc.render_doc(phase, renderer=pydoc.plaintext)
+        text = pydoc.plain(pydoc.render_doc(phase))
         for parameter in inspect.signature(phase).parameters:
             assert re.search(rf"^    {parameter} : ", text, re.M), parameter
 

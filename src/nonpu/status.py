@@ -19,7 +19,8 @@ class Status(IntEnum):
 
     phrase: str
 
-    def __new__(cls, value: int, phrase: str) -> Status:
+    # The default is for type checkers: a look-up by number, Status(161002), has no phrase.
+    def __new__(cls, value: int, phrase: str = "") -> Status:
         """Build one member from its table row."""
         member = int.__new__(cls, value)
         member._value_ = value

@@ -11,7 +11,7 @@ WIDTH = 100
 # No colours of our own: text and lines take the notebook's, light or dark.
 STYLE = (
     "<style>"
-    ".nonpu-contract table{border-collapse:collapse;margin:.5em 0}"
+    ".nonpu-contract table{border-collapse:collapse;margin:.5em 0;font-size:inherit}"
     ".nonpu-contract th,.nonpu-contract td{text-align:left!important;vertical-align:top;padding:.2em .6em;"
     "border-bottom:1px solid color-mix(in srgb,currentColor 25%,transparent);"
     "background:transparent!important;color:inherit}"
