@@ -87,8 +87,8 @@ def test_names_arities_and_results_of_the_reference(acl: Any, name: str, count: 
     function = find(acl, name)
     parameters = inspect.signature(function).parameters.values()
     assert [parameter.kind for parameter in parameters] == [inspect.Parameter.POSITIONAL_ONLY] * int(count)
-    symbol = function.__doc__.split("\n\n")[1].strip().partition(";")[0]
-    result = function.__doc__.partition("returns ")[2].strip(" .\n").strip("()").split(", ")
+    symbol = function.__doc__.rpartition("\n\n")[2].strip().partition(";")[0]
+    result = function.__doc__.rpartition("returns ")[2].strip(" .\n").strip("()").split(", ")
     assert len(result) == (1 if values == "-1" else int(values) + 1)
     assert (result[-1] == "ret") == (values != "-1")
     for wrong in ((1,) * (int(count) + 1), *([(1,) * (int(count) - 1)] if int(count) else [])):

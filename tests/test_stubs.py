@@ -57,6 +57,13 @@ aclnn.aclnnSwishBackwardGetWorkspaceSize(t, t, 1.0, t)  # error: arg-type
 aclnn.aclnnSwishBackwardGetWorkspaceSize(x, t, s, t)  # error: arg-type
 aclnn.aclnnSigmoidBackward(None, 0, size, None)  # error: arg-type
 from nonpu import swish_backwards  # error: attr-defined
+class TorchTensor:  # what the stub asks of one; to import PyTorch's annotations takes mypy a minute
+    def data_ptr(self) -> int: return 0
+    def requires_grad_(self, requires_grad: bool = True) -> "TorchTensor": return self
+z = TorchTensor()
+reveal_type(nonpu.leaky_relu_backward(z, z, z, out=z))
+nonpu.sigmoid_backward(z, x)  # error: call-overload
+nonpu.sigmoid_backward(z, z, out=x)  # error: call-overload
 """
 # What each reveal_type of the program must say, in order.
 REVEALED = [
@@ -71,6 +78,7 @@ REVEALED = [
     "nonpu.spec.model.Op",
     "tuple[nonpu.spec.model.Op, ...]",
     "tuple[int, nonpu.aclnn.executor.Executor]",
+    "program.TorchTensor",
 ]
 # The modules that the stubs stand for: a type checker would not look at them under their own names.
 BEHIND = {"behind_nonpu": "__init__.py", "behind_aclnn": "aclnn/__init__.py"}
@@ -146,7 +154,7 @@ def test_stubs_have_the_parameters_of_the_functions(op: Op) -> None:
     expected = parameters(getattr(nonpu, op.python_name))
     with_output = expected | {"out": (expected["out"][0], inspect.Parameter.empty)}
     assert one_call[op.python_name][1] == with_output
-    assert [overload for overload in one_call[op.python_name] if overload != with_output] == [expected] * 5
+    assert [overload for overload in one_call[op.python_name] if overload != with_output] == [expected] * 6
     for name in (op.phase_one, op.phase_two):
         assert phases[name] == [parameters(getattr(aclnn, name))]
 
