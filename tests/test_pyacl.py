@@ -278,7 +278,76 @@ def test_threads(acl: Any) -> None:
         acl.util.start_thread(1, [])
 
 
-@pytest.mark.skipif("aclrtLaunchCallback" not in PRESENT, reason="the library has no callbacks yet")
+def needs(*symbols: str) -> Any:
+    """Skip a test where the library has not all of these functions."""
+    missing = [symbol for symbol in symbols if symbol not in PRESENT]
+    return pytest.mark.skipif(bool(missing), reason=f"the library has no {', '.join(missing)} yet")
+
+
+@needs("aclrtCreateContext", "aclrtSetCurrentContext", "aclrtGetCurrentContext", "aclrtDestroyContext")
+def test_contexts(device: Any) -> None:
+    """A new context becomes current; the old one can be set again."""
+    acl = device
+    old, ret = acl.rt.get_context()
+    assert ret == 0
+    context, ret = acl.rt.create_context(0)
+    assert (ret, acl.rt.get_context()) == (0, (context, 0))
+    assert acl.rt.set_context(old) == 0
+    assert acl.rt.destroy_context(context) == 0
+    assert acl.rt.set_context(0) == 100000
+
+
+@needs("aclrtCreateEvent", "aclrtRecordEvent", "aclrtQueryEventStatus", "aclrtEventElapsedTime", "aclrtStreamWaitEvent")
+def test_events(device: Any) -> None:
+    """Recorded, waited for, queried, timed."""
+    acl = device
+    stream, _ = acl.rt.create_stream()
+    events = [acl.rt.create_event_with_flag(8)[0] for _ in range(2)]
+    for event in events:
+        assert acl.rt.record_event(event, stream) == 0
+    assert acl.rt.stream_wait_event(stream, events[0]) == 0
+    assert acl.rt.synchronize_event(events[1]) == 0
+    assert acl.rt.query_event_status(events[1]) == (1, 0)
+    assert acl.rt.query_event(events[1]) == (0, 0)
+    milliseconds, ret = acl.rt.event_elapsed_time(*events)
+    assert ret == 0
+    assert isinstance(milliseconds, float)
+    assert milliseconds >= 0
+    for event in events:
+        assert acl.rt.destroy_event(event) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert acl.rt.destroy_stream(stream) == 0
+
+
+@needs("aclrtMemcpyAsync", "aclrtMemsetAsync")
+def test_work_on_streams(device: Any) -> None:
+    """Copies and sets run in the order of the stream."""
+    acl = device
+    stream, _ = acl.rt.create_stream()
+    address, _ = acl.rt.malloc(64, 0)
+    host, _ = acl.rt.malloc_host(64)
+    assert acl.rt.memset_async(address, 64, 7, 64, stream) == 0
+    assert acl.rt.memcpy_async(host, 64, address, 64, 2, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert acl.util.ptr_to_bytes(host, 64) == b"\7" * 64
+    assert (acl.rt.free_host(host), acl.rt.free(address), acl.rt.destroy_stream(stream)) == (0, 0, 0)
+
+
+@needs("aclCreateDataBuffer", "aclDestroyDataBuffer", "aclGetDataBufferAddr", "aclDataTypeSize", "aclrtGetMemInfo")
+def test_buffers_and_sizes(device: Any) -> None:
+    """A create function returns the handle alone; two outputs come before the status."""
+    acl = device
+    buffer = acl.create_data_buffer(4096, 64)
+    assert buffer > 0
+    assert acl.get_data_buffer_addr(buffer) == 4096
+    assert acl.destroy_data_buffer(buffer) == 0
+    assert [acl.data_type_size(code) for code in (0, 1, 11, 17)] == [4, 2, 8, 16]
+    free, total, ret = acl.rt.get_mem_info(1)
+    assert ret == 0
+    assert 0 < free <= total
+
+
+@needs("aclrtLaunchCallback", "aclrtSubscribeReport", "aclrtUnSubscribeReport", "aclrtProcessReport")
 def test_callbacks(device: Any) -> None:
     """The documented flow: a thread that processes reports runs the function with its Python argument."""
     acl = device
