@@ -194,6 +194,12 @@ def test_examples_of_the_modules() -> None:
     assert run_examples(nonpu.__doc__, "nonpu") >= 3
 
 
+@pytest.mark.parametrize("kind", [Tensor, Scalar, Status, Stream, nonpu.Executor], ids=lambda kind: kind.__name__)
+def test_examples_of_the_classes(kind: type) -> None:
+    """Each has one."""
+    assert run_examples(inspect.getdoc(kind) or "", kind.__name__) >= 2
+
+
 def test_examples_of_the_python_page() -> None:
     """docs/python.md, from its first line to its last."""
     text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")

@@ -131,6 +131,8 @@ def test_module_is_what_the_build_would_write(acl: Any) -> None:
     """An old build does not hide behind this file."""
     for name, text in pyacl.render(FUNCTIONS, ENUMERATIONS).items():
         assert (SITE / "acl" / name).read_text() == text
+    for path in (Path(toolkit.__file__).parent / "pyacl").glob("[!_]*.py"):
+        assert (SITE / "acl" / path.name).read_text() == path.read_text()
     assert Path(acl.__file__).parent == SITE / "acl"
 
 

@@ -15,6 +15,12 @@ class Status(IntEnum):
     ----------
     phrase : str
         What the code means, in one phrase.
+
+    Examples
+    --------
+    >>> from nonpu import Status
+    >>> Status(161001)
+    <Status.ACLNN_ERR_PARAM_NULLPTR: 161001, a parameter that must not be null is null>
     """
 
     phrase: str

@@ -92,6 +92,15 @@ class Tensor:
         If `dtype` names no type, or a number is no int.
     ValueError
         If `strides` has another length than `shape`, or `data` is no contiguous memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nonpu import Tensor
+    >>> Tensor.from_numpy(np.zeros((4, 6), np.float16)[:, ::2]).strides
+    (6, 2)
+    >>> Tensor((2, 3), "bfloat16", strides=(1, 2))
+    Tensor((2, 3), bfloat16, strides=(1, 2), data=null)
     """
 
     __slots__ = (
@@ -346,6 +355,12 @@ class Scalar:
         If `dtype` names no type that scalars can have, or the value is complex and the type is not.
     ValueError
         If the type cannot hold the value.
+
+    Examples
+    --------
+    >>> from nonpu import Scalar
+    >>> Scalar(0.1, "float16").value
+    0.0999755859375
     """
 
     __slots__ = ("dtype", "raw")

@@ -80,6 +80,14 @@ class Stream:
     ----------
     handle : int
         What C functions call ``aclrtStream``; 0 once destroyed.
+
+    Examples
+    --------
+    >>> import nonpu
+    >>> with nonpu.Stream() as stream:
+    ...     stream.synchronize()
+    >>> stream
+    <Stream (destroyed)>
     """
 
     __slots__ = ("handle",)
@@ -146,6 +154,22 @@ class Executor:
 
     An executor runs once; `set_repeatable` before the first run makes it run any number of times, on the data that its
     tensors hold by then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nonpu
+    >>> from nonpu import Tensor, aclnn
+    >>> grad_output, output, grad_input = np.ones(2), np.array([0.5, 0.25]), np.empty(2)
+    >>> tensors = map(Tensor.from_numpy, (grad_output, output, grad_input))
+    >>> size, executor = aclnn.aclnnSigmoidBackwardGetWorkspaceSize(*tensors)
+    >>> executor.set_repeatable()
+    >>> for output[0] in (0.5, 0.125):
+    ...     executor.run()
+    ...     nonpu.synchronize()
+    ...     print(grad_input)
+    [0.25   0.1875]
+    [0.109375 0.1875  ]
     """
 
     __slots__ = ("_handle", "_repeatable", "_tensors", "op")
