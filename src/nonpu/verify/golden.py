@@ -15,7 +15,8 @@ import mpmath
 import numpy as np
 
 from nonpu.dtypes import DType
-from nonpu.verify import oracles, rounding
+from nonpu.verify import oracles, quick, rounding
+from nonpu.verify.quick import QuickArithmetic
 from nonpu.verify.rounding import COMPONENT
 from nonpu.verify.values import PairArithmetic, Values, exactly
 
@@ -37,6 +38,8 @@ _FINE: Final = 2.0**-63
 _FIRST_PRECISION: Final = 160
 _LAST_PRECISION: Final = 1 << 17
 _EXACT_PRECISION: Final = 256
+_CHUNK: Final = 1 << 14  # elements whose intermediate arrays stay in the second-level cache
+_FLAT: Final = 200.0  # exp of it is out of the range of FLOAT, at either end
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +68,13 @@ class IeeeArithmetic:
     def exp(value: NDArray[Any]) -> NDArray[Any]:
         """Return the exponential, rounded correctly."""
         dtype = DType.parse(value.dtype)
+        if dtype == DType.FLOAT:
+            wide = quick.exactly(np.clip(np.asarray(value, np.float64), -_FLAT, _FLAT), dtype)
+            result, undecided = quick.rounded(QuickArithmetic.exp(wide), dtype)
+            for index in np.flatnonzero(undecided & ~np.isnan(value)):
+                bits, _ = rounding.round_values(PairArithmetic.exp(exactly(np.asarray(wide.value.flat[index]))), dtype)
+                result.flat[index] = rounding.from_bits(bits, dtype)
+            return result
         # exp(+-8192) is out of range at either end, as exp of an infinity is.
         bits, _ = rounding.round_values(PairArithmetic.exp(exactly(np.clip(value, -8192, 8192))), dtype)
         return rounding.from_bits(bits, dtype)
@@ -73,6 +83,16 @@ class IeeeArithmetic:
     def clip(value: NDArray[Any], limit: int) -> NDArray[Any]:
         """Return the value, or +-limit where its magnitude is greater."""
         return np.asarray(np.clip(value, -limit, limit))
+
+
+class LiteralArithmetic(IeeeArithmetic):
+    """The same without the limits by which an overflow on the way stands for its limit: the formula to the letter."""
+
+    @staticmethod
+    def clip(value: NDArray[Any], limit: int) -> NDArray[Any]:
+        """Return the value."""
+        del limit
+        return value
 
 
 class Oracle:
@@ -142,17 +162,81 @@ class Oracle:
         -------
         array of the output's NumPy type, in the broadcast shape
         """
-        reference = self.reference(arrays, scalars, promoted)
-        component = COMPONENT.get(promoted, promoted)
+        return self._chunked(self._golden, arrays, scalars, promoted, out)
+
+    def documented(self, arrays: Arrays, scalars: Scalars, promoted: DType, out: DType) -> NDArray[Any]:
+        """Return what the documented formula gives, operation by operation, in IEEE arithmetic of the compute type.
+
+        That is FLOAT for up to 32 bits, else DOUBLE; the exponential is rounded correctly, and so are the result to the
+        promoted type and that to the output's. Parameters and result are those of `golden`.
+        """
+        return self._chunked(self._documented, arrays, scalars, promoted, out)
+
+    def _chunked(
+        self, compute: Callable[..., list[NDArray[Any]]], arrays: Arrays, scalars: Scalars, promoted: DType, out: DType
+    ) -> NDArray[Any]:
+        """Compute a part of the elements at a time; the components are those of the promoted type."""
+        result = np.empty(np.broadcast_shapes(*(array.shape for array in arrays)), rounding.numpy_dtype(out))
+        flat, start = result.reshape(-1), 0
         with np.errstate(all="ignore"):
-            parts, _ = self._arguments(arrays, scalars, promoted)
-            rounded = [self._rounded(values, parts, i, component) for i, values in enumerate(reference.components)]
-            if promoted in COMPONENT:
-                result = np.empty(rounded[0].shape, rounding.numpy_dtype(promoted))
-                result.real, result.imag = rounded
-            else:
-                result = rounded[0]
-            return rounding.convert(result, out)
+            for chunk in _chunks(arrays, result.size):
+                components = compute(chunk, scalars, promoted)
+                stop = start + components[0].size
+                flat[start:stop] = rounding.convert(_joined(components, promoted), out)
+                start = stop
+        return result
+
+    def _golden(self, arrays: Arrays, scalars: Scalars, promoted: DType) -> list[NDArray[Any]]:
+        component = COMPONENT.get(promoted, promoted)
+        types = [DType.parse(array.dtype) for array in arrays]
+        if component == DType.DOUBLE or not all(COMPONENT.get(dtype, dtype) in quick.SIGNIFICANT for dtype in types):
+            return self._careful(arrays, scalars, promoted)
+        parts, _ = self._arguments(arrays, scalars, promoted)
+        results: list[NDArray[Any]] = []
+        undecided: Any = np.False_
+        for values in self._quick(parts, types, promoted):
+            result, doubtful = quick.rounded(values, component)
+            results.append(result)
+            undecided = undecided | doubtful
+        wanted = np.flatnonzero(undecided)
+        if wanted.size:
+            answers = self._careful([array[wanted] for array in arrays], scalars, promoted)
+            for result, answer in zip(results, answers, strict=True):
+                result[wanted] = answer
+        return results
+
+    def _quick(self, parts: Parts, types: list[DType], promoted: DType) -> list[quick.Quick]:
+        types = types + [DType.FLOAT] * (len(parts) - len(types))
+        arithmetic = QuickArithmetic()
+        known = [
+            tuple(quick.exactly(part, COMPONENT.get(dtype, dtype)) for part in argument)
+            for argument, dtype in zip(parts, types, strict=True)
+        ]
+        if promoted not in COMPONENT:
+            return [self._formula.exact(arithmetic, *(number for (number,) in known))]
+        return [_total(group) for group in self._formula.exact_complex(arithmetic, *known)]
+
+    def _careful(self, arrays: Arrays, scalars: Scalars, promoted: DType) -> list[NDArray[Any]]:
+        reference = self.reference(arrays, scalars, promoted)
+        parts, _ = self._arguments(arrays, scalars, promoted)
+        component = COMPONENT.get(promoted, promoted)
+        return [self._rounded(values, parts, i, component) for i, values in enumerate(reference.components)]
+
+    def _documented(self, arrays: Arrays, scalars: Scalars, promoted: DType) -> list[NDArray[Any]]:
+        parts, _ = self._arguments(arrays, scalars, promoted)
+        component = COMPONENT.get(promoted, promoted)
+        answers = self._literal(LiteralArithmetic(), parts, promoted)
+        return [quick.narrow(np.asarray(answer, np.float64), component) for answer in answers]
+
+    def _literal(self, arithmetic: IeeeArithmetic, parts: Parts, promoted: DType) -> tuple[NDArray[Any], ...]:
+        """Evaluate the documented formula in the compute type; without one, the exact formula has its order."""
+        compute = np.float64 if promoted in (DType.DOUBLE, DType.COMPLEX128) else np.float32
+        given = [tuple(part.astype(compute) for part in argument) for argument in parts]
+        if promoted in COMPONENT:
+            answers: tuple[NDArray[Any], ...] = self._formula.documented_complex(arithmetic, *given)
+            return answers
+        documented = getattr(self._formula, "documented", self._formula.exact)
+        return (documented(arithmetic, *(part for (part,) in given)),)
 
     def _arguments(self, arrays: Arrays, scalars: Scalars, promoted: DType) -> tuple[Parts, NDArray[np.bool_]]:
         compute = DType.DOUBLE if promoted in (DType.DOUBLE, DType.COMPLEX128) else DType.FLOAT
@@ -216,16 +300,11 @@ class Oracle:
         promoted: DType,
     ) -> tuple[Values, ...]:
         name = "documented_complex" if promoted in COMPONENT else "documented"
-        documented = getattr(self._formula, name, None)
-        if documented is None:
+        if not hasattr(self._formula, name):
             return components
-        compute = np.float64 if promoted in (DType.DOUBLE, DType.COMPLEX128) else np.float32
         special = np.broadcast_to(special, components[0].shape)
-        chosen = [tuple(np.broadcast_to(p, special.shape)[special].astype(compute) for p in part) for part in parts]
-        if promoted in COMPONENT:
-            answers = documented(IeeeArithmetic(), *chosen)
-        else:
-            answers = (documented(IeeeArithmetic(), *(part for (part,) in chosen)),)
+        chosen = [tuple(np.broadcast_to(part, special.shape)[special] for part in argument) for argument in parts]
+        answers = self._literal(IeeeArithmetic(), chosen, promoted)
         return tuple(values.overwritten(special, answer) for values, answer in zip(components, answers, strict=True))
 
     def _rounded(self, values: Values, parts: Parts, component: int, dtype: DType) -> NDArray[Any]:
@@ -246,6 +325,28 @@ def _total(terms: Sequence[Any]) -> Any:
     for term in terms[1:]:
         total = total + term
     return total
+
+
+def _chunks(arrays: Arrays, size: int) -> Iterator[list[NDArray[Any]]]:
+    """Yield runs of the elements of arrays that broadcast together, in row-major order, each run flat."""
+    if size == 0:
+        return
+    if size <= _CHUNK:
+        shape = np.broadcast_shapes(*(array.shape for array in arrays))
+        yield [np.broadcast_to(array, shape).reshape(-1) for array in arrays]
+        return
+    flags: Any = ["external_loop", "buffered"]
+    for chunk in np.nditer(tuple(arrays), flags, order="C", buffersize=_CHUNK):
+        # The iterator uses its buffers again.
+        yield [np.array(part) for part in (chunk if isinstance(chunk, tuple) else (chunk,))]
+
+
+def _joined(components: list[NDArray[Any]], promoted: DType) -> NDArray[Any]:
+    if promoted not in COMPONENT:
+        return components[0]
+    result = np.empty(components[0].shape, rounding.numpy_dtype(promoted))
+    result.real, result.imag = components
+    return result
 
 
 def _magnitude(values: Values) -> NDArray[np.int64]:

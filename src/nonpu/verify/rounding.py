@@ -18,7 +18,7 @@ import mpmath
 import numpy as np
 
 from nonpu.dtypes import DType
-from nonpu.verify.values import exactly
+from nonpu.verify import quick
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -285,8 +285,8 @@ def convert(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
 
 
 def _narrow(wide: NDArray[Any], dtype: DType) -> NDArray[Any]:
-    bits, _ = round_values(exactly(wide), dtype)
-    return from_bits(bits, dtype)
+    with np.errstate(all="ignore"):
+        return quick.narrow(wide, dtype)
 
 
 def _truncate(wide: NDArray[Any], target: np.dtype[Any]) -> NDArray[Any]:
