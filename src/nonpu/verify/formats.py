@@ -7,6 +7,7 @@ type it means; in .bin, which holds nothing but the elements, the type must alwa
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import mmap
@@ -185,7 +186,7 @@ def _read_safetensors(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence
 
 
 def _read_pt(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence[int] | None) -> Arrays:
-    torch = _torch(path)
+    torch = _torch()
     if not path.is_file():
         raise FileNotFoundError(2, "No such file or directory")
     try:
@@ -210,11 +211,11 @@ def _from_torch(torch: Any, tensor: Any) -> NDArray[Any]:
     return array
 
 
-def _torch(path: Path) -> Any:
+def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise StoreError(f"{path}: .pt files need PyTorch: install 'nonpu[torch]'") from None
+        raise StoreError("files in the format pt need PyTorch: install 'nonpu[torch]'") from None
     return torch
 
 
@@ -253,15 +254,27 @@ def write_arrays(stem: str | Path, arrays: Mapping[str, NDArray[Any]], format: s
     if format not in FORMATS:
         raise StoreError(f"format must be one of {', '.join(FORMATS)} (got {format!r})")
     stem = Path(stem)
+    paths = []
+    for suffix, content in encode_arrays(arrays, format).items():
+        path = stem.with_name(stem.name + suffix)
+        try:
+            if format in ("npy", "bin"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror or error}") from error
+        paths.append(path)
+    return paths
+
+
+def encode_arrays(arrays: Mapping[str, NDArray[Any]], format: str) -> dict[str, bytes]:
+    """Return what `write_arrays` writes: the contents of each file, by what follows the stem in its path."""
     whole = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    try:
-        if format in ("npy", "bin"):
-            return _write_each(stem, whole, format)
-        path = stem.with_name(f"{stem.name}.{format}")
-        _WRITERS[format](path, whole)
-    except OSError as error:
-        raise StoreError(f"{error.filename or stem}: {error.strerror or error}") from error
-    return [path]
+    if format == "npy":
+        return {f"/{name}.npy": _npy(array) for name, array in whole.items()}
+    if format == "bin":
+        return {f"/{name}.bin": array.tobytes() for name, array in whole.items()}
+    return {f".{format}": _ENCODERS[format](whole)}
 
 
 def patterns(array: NDArray[Any]) -> NDArray[Any]:
@@ -269,24 +282,19 @@ def patterns(array: NDArray[Any]) -> NDArray[Any]:
     return array.view(np.uint16) if array.dtype == BFLOAT16 else array
 
 
-def _write_each(stem: Path, arrays: Arrays, format: str) -> list[Path]:
-    stem.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, array in arrays.items():
-        path = stem / f"{name}.{format}"
-        if format == "npy":
-            np.save(path, patterns(array), allow_pickle=False)
-        else:
-            path.write_bytes(array.tobytes())
-        paths.append(path)
-    return paths
+def _npy(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, patterns(array), allow_pickle=False)
+    return buffer.getvalue()
 
 
-def _write_npz(path: Path, arrays: Arrays) -> None:
-    np.savez(path, allow_pickle=False, **{name: patterns(array) for name, array in arrays.items()})
+def _npz(arrays: Arrays) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **{name: patterns(array) for name, array in arrays.items()})
+    return buffer.getvalue()
 
 
-def _write_safetensors(path: Path, arrays: Arrays) -> None:
+def _safetensors(arrays: Arrays) -> bytes:
     header: dict[str, Any] = {}
     position = 0
     # Widest elements first, as the library writes them: every array then begins on a multiple of its element size.
@@ -297,10 +305,7 @@ def _write_safetensors(path: Path, arrays: Arrays) -> None:
         position = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, array in chosen:
-            file.write(array.tobytes())
+    return b"".join([struct.pack("<Q", len(text)), text, *(array.tobytes() for _, array in chosen)])
 
 
 def _pairs(arrays: Arrays) -> Arrays:
@@ -310,17 +315,15 @@ def _pairs(arrays: Arrays) -> Arrays:
     }
 
 
-def _write_pt(path: Path, arrays: Arrays) -> None:
-    torch = _torch(path)
+def _pt(arrays: Arrays) -> bytes:
+    torch = _torch()
     tensors = {}
     for name, array in arrays.items():
         tensor = torch.from_numpy(np.array(patterns(array)))
         tensors[name] = tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
-    torch.save(tensors, path)
+    buffer = io.BytesIO()
+    torch.save(tensors, buffer)
+    return buffer.getvalue()
 
 
-_WRITERS: Final[dict[str, Callable[[Path, Arrays], None]]] = {
-    "npz": _write_npz,
-    "safetensors": _write_safetensors,
-    "pt": _write_pt,
-}
+_ENCODERS: Final[dict[str, Callable[[Arrays], bytes]]] = {"npz": _npz, "safetensors": _safetensors, "pt": _pt}
