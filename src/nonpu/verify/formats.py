@@ -256,7 +256,7 @@ def write_arrays(stem: str | Path, arrays: Mapping[str, NDArray[Any]], format: s
     stem = Path(stem)
     paths = []
     for suffix, content in encode_arrays(arrays, format).items():
-        path = stem.with_name(stem.name + suffix)
+        path = Path(f"{stem}{suffix}")
         try:
             if format in ("npy", "bin"):
                 path.parent.mkdir(parents=True, exist_ok=True)
