@@ -1,0 +1,144 @@
+"""Running tasks on a Dask cluster: one of local processes, or an existing one."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+import dask
+import distributed
+from distributed.comm.core import CommClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nonpu.verify.campaign import Task
+
+_AHEAD: Final = 4  # tasks in work for each worker: enough to hide the way there and back
+_WAIT: Final = "20s"
+
+
+class ClusterError(Exception):
+    """The cluster cannot be used; the text is one line."""
+
+
+class Cluster:
+    """Worker processes.
+
+    Parameters
+    ----------
+    workers : int
+        Start so many processes here.
+    scheduler : str, optional
+        Address of a scheduler, whose workers are used instead.
+
+    Raises
+    ------
+    ClusterError
+        If there is no such scheduler, or its workers cannot run the tasks.
+    """
+
+    def __init__(self, workers: int = 1, scheduler: str | None = None) -> None:
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._exits = contextlib.ExitStack()
+        self._address = scheduler
+        try:
+            if scheduler is None:
+                self._client = self._local(workers)
+            else:
+                self._client = self._exits.enter_context(
+                    distributed.Client(scheduler, timeout=_WAIT, set_as_default=False)
+                )
+                self._check(scheduler)
+        except (OSError, TimeoutError, ValueError) as error:
+            self.close()
+            raise ClusterError(f"scheduler {scheduler}: cannot be reached ({' '.join(str(error).split())})") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _local(self, workers: int) -> Any:
+        scratch = self._exits.enter_context(tempfile.TemporaryDirectory(prefix="nonpu-"))
+        self._exits.enter_context(dask.config.set({"distributed.worker.daemon": True}))
+        cluster = distributed.LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit=0,  # the tasks are small by themselves
+            dashboard_address=None,
+            local_directory=scratch,
+            silence_logs=logging.CRITICAL,
+        )
+        self._exits.enter_context(cluster)
+        return self._exits.enter_context(distributed.Client(cluster, set_as_default=False))
+
+    def _check(self, scheduler: str) -> None:
+        try:
+            self._client.wait_for_workers(1, timeout=_WAIT)
+        except TimeoutError:
+            raise ClusterError(f"scheduler {scheduler}: has no workers") from None
+        try:
+            found = self._client.run(releases)
+        except Exception as error:
+            raise ClusterError(f"scheduler {scheduler}: its workers cannot run nonpu ({error})") from error
+        for worker, theirs in found.items():
+            for name, release in releases().items():
+                if theirs.get(name) != release:
+                    wanted = f"{name} must be {release}, as here, for the same bits"
+                    raise ClusterError(f"worker {worker}: {wanted} (got {theirs.get(name)})")
+
+    def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
+        """Run tasks and yield each with its result as it is done; the work of a worker that dies is done again."""
+        waiting = iter(tasks)
+        running: dict[Any, Task] = {}
+        completed = distributed.as_completed()
+
+        def submit(task: Task) -> None:
+            future = self._client.submit(_run, task, pure=False, retries=2)
+            running[future] = task
+            completed.add(future)
+
+        width = _AHEAD * max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+        for _, task in zip(range(width), waiting, strict=False):
+            submit(task)
+        while running:
+            future = next(completed)
+            task = running.pop(future)
+            try:
+                yield task, future.result()
+            except distributed.KilledWorker as error:
+                if len(task.requests) > 1:
+                    # One case of the batch may be to blame: the others shall not fail with it.
+                    for single in task.split():
+                        submit(single)
+                else:
+                    yield task, task.given_up(RuntimeError(f"worker processes died of it ({error})"))
+            except (distributed.CancelledError, CommClosedError, OSError) as error:
+                raise ClusterError(f"scheduler {self._address}: the connection was lost ({error})") from error
+            finally:
+                future.release()
+            following = next(waiting, None)
+            if following is not None:
+                submit(following)
+
+    def close(self) -> None:
+        """End the worker processes that were started here, and the connection."""
+        self._exits.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def releases() -> dict[str, str]:
+    """Return the releases that results may depend on."""
+    return {name: version(name) for name in ("nonpu", "numpy", "ml_dtypes", "mpmath")}
+
+
+def _run(task: Task) -> Any:
+    return task.run()
