@@ -94,7 +94,7 @@ class Cluster:
         """Run tasks and yield each with its result as it is done; the work of a worker that dies is done again."""
         waiting = iter(tasks)
         running: dict[Any, Task] = {}
-        completed = distributed.as_completed()
+        completed = distributed.as_completed(loop=self._client.loop)
 
         def submit(task: Task) -> None:
             future = self._client.submit(_run, task, pure=False, retries=2)
