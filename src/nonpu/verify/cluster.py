@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 import tempfile
 from importlib.metadata import version
+from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any, Final
 
 import dask
@@ -13,7 +15,7 @@ import distributed
 from distributed.comm.core import CommClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from nonpu.verify.campaign import Task
 
@@ -63,7 +65,8 @@ class Cluster:
     def _local(self, workers: int) -> Any:
         scratch = self._exits.enter_context(tempfile.TemporaryDirectory(prefix="nonpu-"))
         self._exits.enter_context(dask.config.set({"distributed.worker.daemon": True}))
-        cluster = distributed.LocalCluster(
+        cluster = _uninterrupted(
+            distributed.LocalCluster,
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -133,6 +136,21 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _uninterrupted(start: Callable[..., Any], **options: Any) -> Any:
+    """Call `start` so that Ctrl-C, which a terminal sends to all processes, reaches none that come from it.
+
+    They inherit the mask of the thread that starts them, and those that take the place of a dead one too. A Ctrl-C on
+    the way is served when this is over.
+    """
+    # The tracker, which is started with the first process, would lift the mask.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return start(**options)
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def releases() -> dict[str, str]:
