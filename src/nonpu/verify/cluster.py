@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import signal
 import tempfile
 from importlib.metadata import version
@@ -44,7 +45,11 @@ class Cluster:
     """
 
     def __init__(self, workers: int = 1, scheduler: str | None = None) -> None:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        if scheduler is not None and not re.fullmatch(r"(tcp|tls|ws|wss)://\S+:\d+", scheduler):
+            raise ClusterError(f"scheduler must be an address like tcp://host:8786 (got {scheduler})")
+        for name in list(logging.root.manager.loggerDict):
+            if name.startswith("distributed"):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
         self._exits = contextlib.ExitStack()
         self._address = scheduler
         try:
@@ -120,7 +125,9 @@ class Cluster:
                 else:
                     yield task, task.given_up(RuntimeError(f"worker processes died of it ({error})"))
             except (distributed.CancelledError, CommClosedError, OSError) as error:
-                raise ClusterError(f"scheduler {self._address}: the connection was lost ({error})") from error
+                where = "the worker processes" if self._address is None else f"scheduler {self._address}"
+                lost = "the connection was lost; finished cases stay: go on with --resume"
+                raise ClusterError(f"{where}: {lost}") from error
             finally:
                 future.release()
             following = next(waiting, None)
