@@ -98,7 +98,9 @@ def summary(folder: str, outcome: Outcome) -> int:
     parts = [f"{outcome.done} done", f"{outcome.refused} refused by the contract", f"{outcome.failed} failed"]
     click.echo(f"{folder}: {outcome.count} {noun}: {', '.join(parts)}")
     if outcome.failed:
-        raise Failure(f"{outcome.failed} {noun} failed: {os.path.join(folder, 'cases.jsonl')} says why")
+        raise Failure(
+            f"{outcome.failed} of {outcome.count} {noun} failed: {os.path.join(folder, 'cases.jsonl')} says why"
+        )
     return 0
 
 

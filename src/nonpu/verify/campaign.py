@@ -8,7 +8,7 @@ order in which they finish, can change a bit of the result.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -61,8 +61,8 @@ class Task:
             return error
 
     def split(self) -> list[Task]:
-        """Return one task for each case."""
-        return [Task((request,), self.format) for request in self.requests]
+        """Return one task for each case; a part stays as it is."""
+        return [replace(self, requests=(request,)) for request in self.requests]
 
     def given_up(self, error: BaseException) -> Any:
         """Return what stands for the result of a task whose worker died again and again."""

@@ -99,7 +99,26 @@ class Cluster:
                     raise ClusterError(f"worker {worker}: {wanted} (got {theirs.get(name)})")
 
     def run(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Any]]:
-        """Run tasks and yield each with its result as it is done; the work of a worker that dies is done again."""
+        """Run tasks and yield each with its result as it is done; the work of a worker that dies is done again.
+
+        What is in work again and again where workers die is tried once more at the end, case by case and nothing beside
+        it: then it is known whose fault it is.
+        """
+        suspects: list[Task] = []
+        for task, result in self._run(tasks, _AHEAD * self._width()):
+            if not isinstance(result, distributed.KilledWorker):
+                yield task, result
+            else:
+                suspects += task.split()
+        for task, result in self._run(suspects, 1):
+            died = isinstance(result, distributed.KilledWorker)
+            yield task, task.given_up(RuntimeError(f"worker processes died of it ({result})")) if died else result
+
+    def _width(self) -> int:
+        return max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+
+    def _run(self, tasks: Iterable[Task], width: int) -> Iterator[tuple[Task, Any]]:
+        """Run tasks, `width` at a time; a `KilledWorker` is a result."""
         waiting = iter(tasks)
         running: dict[Any, Task] = {}
         completed = distributed.as_completed(loop=self._client.loop)
@@ -109,27 +128,21 @@ class Cluster:
             running[future] = task
             completed.add(future)
 
-        width = _AHEAD * max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
         for _, task in zip(range(width), waiting, strict=False):
             submit(task)
         while running:
             future = next(completed)
             task = running.pop(future)
             try:
-                yield task, future.result()
+                result = future.result()
             except distributed.KilledWorker as error:
-                if len(task.requests) > 1:
-                    # One case of the batch may be to blame: the others shall not fail with it.
-                    for single in task.split():
-                        submit(single)
-                else:
-                    yield task, task.given_up(RuntimeError(f"worker processes died of it ({error})"))
+                result = error
             except (distributed.CancelledError, CommClosedError, OSError) as error:
                 where = "the worker processes" if self._address is None else f"scheduler {self._address}"
                 lost = "the connection was lost; finished cases stay: go on with --resume"
                 raise ClusterError(f"{where}: {lost}") from error
-            finally:
-                future.release()
+            future.release()
+            yield task, result
             following = next(waiting, None)
             if following is not None:
                 submit(following)

@@ -226,7 +226,7 @@ def _raw(seed: int, lane: int, start: int, stop: int) -> NDArray[np.uint64]:
         generator = np.random.Philox(key=seed, counter=(block << 128) | (lane << 64))
         drawn = generator.random_raw(min(stop - first, _BLOCK))
         parts.append(drawn[max(start - first, 0) :])
-    return np.concatenate(parts) if len(parts) != 1 else parts[0]
+    return np.concatenate([np.empty(0, np.uint64), *parts]) if len(parts) != 1 else parts[0]
 
 
 def _unit(raw: NDArray[np.uint64]) -> NDArray[np.float64]:

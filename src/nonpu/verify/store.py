@@ -323,6 +323,8 @@ class Journal:
             before, now = earlier.manifest.get(name), manifest.get(name)
             if earlier.manifest and before != now:
                 raise StoreError(f"{self.path}: {name} must be {before!r}, as in the run to go on with (got {now!r})")
+        if earlier.manifest.get("cases_digest") != manifest.get("cases_digest"):
+            raise StoreError(f"{self.path}: {manifest.get('cases_file')} has changed since the run to go on with")
         names = set(earlier.names())
         for case in earlier.cases:
             if case.status == "refused" or (case.status == "done" and file_name(case.id) in names):
