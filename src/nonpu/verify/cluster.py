@@ -69,7 +69,11 @@ class Cluster:
 
     def _local(self, workers: int) -> Any:
         scratch = self._exits.enter_context(tempfile.TemporaryDirectory(prefix="nonpu-"))
-        self._exits.enter_context(dask.config.set({"distributed.worker.daemon": True}))
+        # Dask makes its workers' allocator give all memory back at once, which costs more than the arithmetic.
+        spawn = {**dask.config.get("distributed.nanny.pre-spawn-environ")}
+        spawn.pop("MALLOC_TRIM_THRESHOLD_", None)
+        settings = {"distributed.worker.daemon": True, "distributed.nanny.pre-spawn-environ": spawn}
+        self._exits.enter_context(dask.config.set(settings))
         cluster = _uninterrupted(
             distributed.LocalCluster,
             n_workers=workers,

@@ -38,7 +38,9 @@ _FINE: Final = 2.0**-63
 _FIRST_PRECISION: Final = 160
 _LAST_PRECISION: Final = 1 << 17
 _EXACT_PRECISION: Final = 256
-_CHUNK: Final = 1 << 14  # elements whose intermediate arrays stay in the second-level cache
+# Elements whose intermediate arrays stay in the second-level cache, and below the size from which on the allocator asks
+# the system for each: Dask's workers, whose allocator gives everything back at once, would do little else.
+_CHUNK: Final = 1 << 13
 _FLAT: Final = 200.0  # exp of it is out of the range of FLOAT, at either end
 
 

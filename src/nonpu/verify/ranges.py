@@ -119,12 +119,19 @@ class Range:
         return result
 
     def _drawn(self, seed: int, lane: int, start: int, stop: int, dtype: DType) -> NDArray[Any]:
-        count = stop - start
+        # Block by block: the intermediate arrays then stay in the cache.
+        result = np.empty(stop - start, numpy_dtype(dtype))
+        for block in range(start // _BLOCK, -(-stop // _BLOCK)):
+            low, high = max(start, block * _BLOCK), min(stop, (block + 1) * _BLOCK)
+            result[low - start : high - start] = self._piece(seed, lane, low, high, dtype)
+        return result
+
+    def _piece(self, seed: int, lane: int, start: int, stop: int, dtype: DType) -> NDArray[Any]:
         if len(self.entries) == 1:
-            return _values(self.entries[0], lambda: _raw(seed, 2 * lane, start, stop), count, dtype)
+            return _values(self.entries[0], lambda: _raw(seed, 2 * lane, start, stop), stop - start, dtype)
         chosen = np.searchsorted(np.cumsum(self.shares)[:-1], _unit(_raw(seed, 2 * lane + 1, start, stop)), "right")
         raw = _raw(seed, 2 * lane, start, stop)
-        result = np.empty(count, numpy_dtype(dtype))
+        result = np.empty(stop - start, numpy_dtype(dtype))
         for index, entry in enumerate(self.entries):
             wanted = chosen == index
             part = raw[wanted]
@@ -220,13 +227,10 @@ def _shown(entry: Entry) -> str:
 
 
 def _raw(seed: int, lane: int, start: int, stop: int) -> NDArray[np.uint64]:
-    parts = []
-    for block in range(start // _BLOCK, -(-stop // _BLOCK)):
-        first = block * _BLOCK
-        generator = np.random.Philox(key=seed, counter=(block << 128) | (lane << 64))
-        drawn = generator.random_raw(min(stop - first, _BLOCK))
-        parts.append(drawn[max(start - first, 0) :])
-    return np.concatenate([np.empty(0, np.uint64), *parts]) if len(parts) != 1 else parts[0]
+    """Return the generator's output for positions that are all in one block."""
+    block, first = divmod(start, _BLOCK)
+    generator = np.random.Philox(key=seed, counter=(block << 128) | (lane << 64))
+    return np.asarray(generator.random_raw(first + stop - start)[first:])
 
 
 def _unit(raw: NDArray[np.uint64]) -> NDArray[np.float64]:
