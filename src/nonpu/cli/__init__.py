@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-COMMANDS = ("run", "home", "flags", "ops", "golden", "bench", "doctor")
+COMMANDS = ("run", "home", "flags", "ops", "golden", "compare", "report", "bench", "doctor")
 
 
 class Failure(click.ClickException):
