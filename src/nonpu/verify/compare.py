@@ -47,8 +47,10 @@ class Worst:
 
     def add(self, scores: NDArray[np.float64], start: int) -> None:
         """Take in the scores of a block; a score of 0 is right."""
+        if self.most == 0:
+            return
         wrong = np.flatnonzero(scores > (self.found[-1][0] if len(self.found) == self.most else 0))
-        if self.most and wrong.size:
+        if wrong.size:
             chosen = wrong[np.argsort(-scores[wrong], kind="stable")[: self.most]]
             self.found += [(float(scores[i]), start + int(i)) for i in chosen]
             self.found = sorted(self.found, key=lambda entry: (-entry[0], entry[1]))[: self.most]

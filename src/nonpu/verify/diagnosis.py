@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nonpu.dtypes import DType
 
 # Elements that are looked at, and below which nothing is guessed.
-_MOST: Final = 1 << 20
+_MOST: Final = 1 << 16
 _FEWEST: Final = 8
 # Share of elements that a guess must explain, and that must be wrong without it.
 _EXPLAINED: Final = 0.9

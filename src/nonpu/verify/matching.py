@@ -213,21 +213,23 @@ def _inputs_loader(folder: Folder, case: Case) -> Callable[[], dict[str, Array]]
 
 def _defect(case: Case) -> str:
     """Return what is wrong with the line of a case in the journal; empty if it can be used."""
-    if not case.outputs:
-        return f"the record of case {case.id!r} names no outputs"
-    for entry in case.outputs:
-        named = isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get("shape"), list)
-        if not named or not all(isinstance(length, int) and length >= 0 for length in entry["shape"]):
-            return f"the record of case {case.id!r} has an output without name or shape"
+    record = case.record
+    outputs, inputs = record.get("outputs"), record.get("inputs", [])
+    if not isinstance(outputs, list) or not outputs or not isinstance(inputs, list):
+        return f"the record of case {case.id!r} names no outputs, or its inputs are no list"
+    for entry in (*outputs, *inputs):
+        if not (isinstance(entry, dict) and isinstance(entry.get("name"), str)):
+            return f"the record of case {case.id!r} has an input or output without a name"
+    if not all(isinstance(entry.get("kind"), str) for entry in inputs):
+        return f"the record of case {case.id!r} has an input without a kind"
+    for entry in (*outputs, *(entry for entry in inputs if entry["kind"] == "tensor")):
+        shape = entry.get("shape")
+        if not isinstance(shape, list) or not all(isinstance(length, int) and length >= 0 for length in shape):
+            return f"the record of case {case.id!r} has no shape of {entry['name']} (got {shape!r})"
         try:
             DType.parse(entry.get("dtype"))
         except TypeError:
-            return f"the record of case {case.id!r} has an output of no known dtype (got {entry.get('dtype')!r})"
-    for entry in case.inputs:
-        if not (isinstance(entry, dict) and isinstance(entry.get("name"), str) and isinstance(entry.get("kind"), str)):
-            return f"the record of case {case.id!r} has an input without name or kind"
-        if entry["kind"] == "tensor" and not {"dtype", "shape"} <= entry.keys():
-            return f"the record of case {case.id!r} has a tensor without dtype or shape"
+            return f"the record of case {case.id!r} has no known dtype of {entry['name']} (got {entry.get('dtype')!r})"
     return ""
 
 
