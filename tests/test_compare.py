@@ -364,7 +364,7 @@ def test_wrong_usage_is_one_line(folders, run, tmp_path):
     folders.add("one")
     folders.finish()
     pair = (folders.actual, folders.golden)
-    for arguments, text in (
+    wrong: list[tuple[tuple, str]] = [
         ((), "ACTUAL is missing"),
         ((folders.actual,), "EXPECTED is missing"),
         ((*pair, "--standard", "best"), "--standard: standard must be one of mixed, relative"),
@@ -373,15 +373,17 @@ def test_wrong_usage_is_one_line(folders, run, tmp_path):
         ((*pair, "--dtype", "float8"), "--dtype: must be one of"),
         ((*pair, "--dtype", "string"), "--dtype: must be one of"),
         ((*pair, "--json", tmp_path / "no" / "v.json"), "--json: there is no folder"),
-    ):
+    ]
+    for arguments, text in wrong:
         status, out, err = run(*arguments)
         assert (status, out) == (2, ""), arguments
         assert text in err
         assert err.count("\n") == 1
-    for arguments, text in (
+    absent: list[tuple[tuple, str]] = [
         ((tmp_path / "nothing", folders.golden), "nothing: no such file or folder"),
         ((folders.actual / "one.npz", folders.golden), "must be two folders or two files"),
-    ):
+    ]
+    for arguments, text in absent:
         status, out, err = run(*arguments)
         assert (status, out) == (1, ""), arguments
         assert text in err

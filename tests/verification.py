@@ -102,7 +102,7 @@ class Folders:
 def nudged(array: np.ndarray, index: int, steps: int = 1) -> np.ndarray:
     """Return a copy with the bit pattern of one element moved, which is that many units within a binade."""
     copy = np.array(array)
-    copy.reshape(-1)[index : index + 1].view(f"u{copy.dtype.itemsize // (2 if copy.dtype.kind == 'c' else 1)}")[0] += (
-        np.uint8(steps)
-    )
+    if copy.size:
+        width = copy.dtype.itemsize // (2 if copy.dtype.kind == "c" else 1)
+        copy.reshape(-1)[index : index + 1].view(f"u{width}")[0] += np.uint8(steps)
     return copy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from nonpu.verify.rounding import LAYOUTS
 
 FLOATING = (DType.FLOAT16, DType.BFLOAT16, DType.FLOAT, DType.DOUBLE)
 COMPLEX = (DType.COMPLEX64, DType.COMPLEX128)
-ids = {"ids": lambda dtype: dtype.python_name}
+ids: dict[str, Any] = {"ids": lambda dtype: dtype.python_name}
 
 
 def totals_of(actual, expected, dtype):
@@ -196,7 +197,7 @@ EXPECTED = np.linspace(-1, 2, 64).astype(np.float32)
 
 def doubt(actual, expected=EXPECTED):
     """Return the doubt about an array."""
-    contents = [trust.Content(), trust.Content()]
+    contents = trust.Content(), trust.Content()
     for content, array in zip(contents, (actual, expected), strict=True):
         for start in range(0, array.size, 16):
             content.add(array[start : start + 16])

@@ -100,7 +100,7 @@ def histogram(name: str, group: Group) -> str:
     counts = group.by_size
     last = max([i for i in range(MISPLACED) if counts[i]], default=0)
     shown = list(range(max(last, 3) + 1)) + ([MISPLACED] if counts[MISPLACED] else [])
-    top, base, height = 18, 176, 216
+    top, base = 18, 176
     decades = max(1, math.ceil(math.log10(max(int(counts.max()), 2))))
     body = []
     for decade in range(decades + 1):
@@ -108,6 +108,7 @@ def histogram(name: str, group: Group) -> str:
         body += [_line(_LEFT, y, WIDTH - _RIGHT, y), _text(_LEFT - 5, y + 4, count_label(10**decade), "end")]
     step = (WIDTH - _LEFT - _RIGHT) / len(shown)
     crowded = step < 40
+    height = 226 if crowded else 216
     for place, index in enumerate(shown):
         x, count = _LEFT + place * step, int(counts[index])
         if count:
