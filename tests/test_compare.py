@@ -158,6 +158,28 @@ def test_one_unit_in_a_million_elements(folders, run):
     assert judged(run, folders)[0] == 0
 
 
+def test_a_result_is_as_precise_as_the_type_it_was_rounded_to(folders, run):
+    """A FLOAT result in a DOUBLE output is judged in units of FLOAT, a FLOAT16 output of a FLOAT result in its own."""
+    golden = folders.add("wide", dtype=DType.DOUBLE, promoted="float32").astype(np.float32)
+    folders.write(folders.golden / "data", "wide", {"gradInput": golden.astype(np.float64)})
+    folders.result("wide", nudged(golden, 7).astype(np.float64))
+    folders.result("narrow", nudged(folders.add("narrow", dtype=DType.FLOAT16, promoted="float32"), 7))
+    golden = folders.add("complex", "aclnnSigmoidBackward", DType.COMPLEX128, promoted="complex64").astype(np.complex64)
+    folders.write(folders.golden / "data", "complex", {"gradInput": golden.astype(np.complex128)})
+    folders.result("complex", nudged(golden, 7).astype(np.complex128))
+    folders.finish()
+    status, cases = judged(run, folders, "--standard", "ulp")
+    assert status == 0
+    assert {case["measures"]["max_ulp"] for case in (cases["wide"], cases["narrow"])} == {1.0}
+    found = {name: (case["dtype"], case["precision"]) for name, case in cases.items()}
+    assert found == {
+        "wide": ("DOUBLE", "FLOAT"),
+        "narrow": ("FLOAT16", "FLOAT16"),
+        "complex": ("COMPLEX128", "COMPLEX64"),
+    }
+    assert "DOUBLE as FLOAT" in run(folders.actual, folders.golden)[1]
+
+
 def test_the_table_names_everything(folders, run):
     """Counts, reasons, both notations, and the commands that repeat a case."""
     golden = folders.add("case 1/a")

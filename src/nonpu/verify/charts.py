@@ -122,6 +122,8 @@ def histogram(name: str, group: Group) -> str:
             )
             if not crowded:
                 body.append(_text(x + step / 2, base - size - 4, count_label(count)))
+        if step < 15 and place % 2:
+            continue
         middle = x + step / 2
         turn = f' transform="rotate(-50 {middle + 3:.1f} {base + 12:.1f})"' if crowded else ""
         body.append(
@@ -211,7 +213,8 @@ def against_value(name: str, group: Group) -> str:
     body = _cells(level, _LEFT, top, wide, tall)
     every = max(1, math.ceil(12 / tall))
     for place, index in enumerate(reversed(shown)):
-        if (len(shown) - 1 - place) % every == 0 or index == MISPLACED:
+        # The largest error always has its label; from 0 upwards there are as many as fit under it.
+        if place == 0 or ((len(shown) - 1 - place) % every == 0 and place >= every):
             body.append(_text(_LEFT - 5, top + (place + 0.5) * tall + 4, unit_label(index), "end"))
     body += [_line(_LEFT, base, WIDTH - _RIGHT, base, "axis"), _line(_LEFT, top, _LEFT, base, "axis")]
     body += _value_ticks(columns, wide, base)

@@ -12,6 +12,7 @@ from nonpu.dtypes import DType
 from nonpu.verify import diagnosis, elements, measures, standards, trust
 from nonpu.verify.judgement import judge
 from nonpu.verify.measures import Totals, flat, spans
+from nonpu.verify.rounding import COMPONENT, LAYOUTS
 from nonpu.verify.store import StoreError
 
 if TYPE_CHECKING:
@@ -89,25 +90,29 @@ def verdict(item: Item, standard: str | None = None, worst: int = WORST) -> dict
     chosen = standard or item.standard or standards.DEFAULT
     try:
         rule = standards.find(chosen)
-        actual, expected, dtype = load(item)
+        actual, expected, precision = load(item)
     except (StoreError, ValueError, OSError, MemoryError) as error:
-        named = _type_name(item.dtype)
-        head |= {"dtype": named, "shape": list(item.shape), "standard": chosen, "verdict": ERROR}
+        named = "" if _type(item.dtype) == DType.UNDEFINED else _type(item.dtype).name
+        head |= {"dtype": named, "precision": named, "shape": list(item.shape), "standard": chosen, "verdict": ERROR}
         text = " ".join(str(error).split()) or type(error).__name__
         return head | {"reason": text, "measures": {}, "worst": [], "reproduce": item.reproduce}
-    head |= {"dtype": dtype.name, "shape": list(expected.shape), "standard": rule.name}
-    return head | _judged(item, actual, expected, dtype, rule, worst) | {"reproduce": item.reproduce}
+    head |= {"dtype": DType.parse(expected.dtype).name, "precision": precision.name}
+    head |= {"shape": list(expected.shape), "standard": rule.name}
+    return head | _judged(item, actual, expected, precision, rule, worst) | {"reproduce": item.reproduce}
 
 
-def _type_name(text: str) -> str:
+def _type(text: str) -> DType:
     try:
-        return DType.parse(text).name
+        return DType.parse(text)
     except TypeError:
-        return ""
+        return DType.UNDEFINED
 
 
 def load(item: Item) -> tuple[Array, Array, DType]:
-    """Return both arrays of an item and their type.
+    """Return both arrays of an item and the type whose precision they have.
+
+    That is their own type, or the one that the operator computes in where its results are no finer: a FLOAT result in
+    a DOUBLE output has the units and thresholds of FLOAT.
 
     Raises
     ------
@@ -127,7 +132,20 @@ def load(item: Item) -> tuple[Array, Array, DType]:
         raise StoreError(f"{item.output or item.id}: type must be {expected.dtype} (got {actual.dtype})")
     if actual.shape != expected.shape:
         raise StoreError(f"{item.output or item.id}: shape must be {list(expected.shape)} (got {list(actual.shape)})")
-    return actual, expected, dtype
+    return actual, expected, _precision(dtype, _type(item.promoted))
+
+
+def _precision(dtype: DType, promoted: DType) -> DType:
+    if dtype not in COMPONENT:
+        return _coarser(dtype, promoted)
+    component = _coarser(COMPONENT[dtype], COMPONENT.get(promoted, promoted))
+    return next((kind for kind, part in COMPONENT.items() if part == component), DType.COMPLEX64)
+
+
+def _coarser(dtype: DType, promoted: DType) -> DType:
+    if dtype not in LAYOUTS or promoted not in LAYOUTS:
+        return dtype
+    return min(dtype, promoted, key=lambda kind: LAYOUTS[kind].precision)
 
 
 def units_of(standard: Standard) -> float:

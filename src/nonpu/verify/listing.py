@@ -44,6 +44,13 @@ def name_of(case: dict[str, Any]) -> str:
     return case["id"] if output in ("", "out", "gradInput", case["id"]) else f"{case['id']}/{output}"
 
 
+def type_of(case: dict[str, Any]) -> str:
+    """Return the type of the output, and whose precision it has where that is another's."""
+    if case["dtype"] in ("", case["precision"]):
+        return case["dtype"] or "-"
+    return f"{case['dtype']} as {case['precision']}"
+
+
 def rounded(value: float | str) -> str:
     """Return a measure with four digits."""
     return value if isinstance(value, str) else f"{value:.4g}"
@@ -61,7 +68,7 @@ def _row(case: dict[str, Any]) -> tuple[str, ...]:
     if measured and measured["misplaced_specials"]:
         numbers = ("inf", numbers[1])
     shape = shape_text(case["shape"]) if case["dtype"] else "-"
-    facts = (case["operator"] or "-", case["dtype"] or "-", shape, case["standard"], case["verdict"])
+    facts = (case["operator"] or "-", type_of(case), shape, case["standard"], case["verdict"])
     return (name_of(case), *facts, *numbers)
 
 

@@ -48,6 +48,8 @@ class Item:
         Why there is nothing to judge; empty if there is.
     dtype, shape :
         As the journal says, for items with a problem.
+    promoted : str
+        Type that the result was rounded to before it was converted to its own, empty where it is not known.
     reproduce : str
         Command that makes the one case again, or compares it again.
     """
@@ -63,6 +65,7 @@ class Item:
     problem: str = ""
     dtype: str = ""
     shape: tuple[int, ...] = ()
+    promoted: str = ""
     reproduce: str = ""
 
 
@@ -189,6 +192,7 @@ def _items_of(case: Case, actual: Folder, expected: Folder, suffix: str = "") ->
             standard if isinstance(standard, str) else "",
             dtype=dtype,
             shape=shape,
+            promoted=str(case.record.get("promoted", "")),
             reproduce=reproduce,
         )
 
