@@ -17,7 +17,8 @@ from nonpu import cli
 from nonpu.dtypes import DType
 from nonpu.verify import matching, rounding, standards, store
 from nonpu.verify.compare import VERDICTS
-from tests.command_line import assert_refused, nonpu
+from tests.command_line import ROOT, assert_refused, nonpu
+from tests.command_line import run as start
 from tests.verification import OPERATORS, Folders, nudged
 
 # numpy.load leaves the file of a damaged archive to the garbage collector.
@@ -192,7 +193,8 @@ def test_the_table_names_everything(folders, run):
     assert "more than 2 ULP: 1 of 128 elements" in out
     assert f"actual {nudged(golden, 3, 9)[0, 3]!s}" in out
     assert f"expected {golden[0, 3]!s} (0x{golden[0, 3].tobytes()[::-1].hex()})" in out
-    assert "nonpu golden 'my cases.json' -o DIR --only 'case 1/a' --seed 7" in out
+    again = f"nonpu compare {folders.actual} DIR --only 'case 1/a'"
+    assert f"nonpu golden 'my cases.json' -o DIR --only 'case 1/a' --seed 7 && {again}" in out
     assert run(folders.actual, folders.golden, "--only", "good")[0] == 0
     status, _, err = run(folders.actual, folders.golden, "--only", "other")
     assert (status, err) == (2, "nonpu: --only: there is no case 'other'\n")
@@ -436,8 +438,6 @@ def test_without_the_extra_one_line_names_it(folders, tmp_path):
         "import sys; sys.modules['mpmath'] = None; from nonpu.cli import main;"
         f"sys.exit(main(['compare', {str(folders.actual)!r}, {str(folders.golden)!r}]))"
     )
-    from tests.command_line import run as start
-
     assert_refused(start(sys.executable, "-c", code), 1, "nonpu[verify]", "mpmath")
     assert nonpu("compare", folders.actual, folders.golden).returncode == 0
 
@@ -490,6 +490,32 @@ def test_records_that_are_no_records(folders, run, change):
     status, _, err = run(folders.actual, folders.golden)
     assert status == (0 if "standard" in change else 1)
     assert err == ""
+
+
+def test_the_example_of_a_wrong_kernel(folders, run):
+    """Each of its faults gets the verdict that the documentation shows."""
+    for name, operator, dtype, shape in (
+        ("leaky-fp32-broadcast", "aclnnLeakyReluBackward", DType.FLOAT, (2, 3, 32)),
+        ("sigmoid-complex", "aclnnSigmoidBackward", DType.COMPLEX64, (100,)),
+        ("sigmoid-strided", "aclnnSigmoidBackward", DType.DOUBLE, (16, 8)),
+        ("swish-fp16", "aclnnSwishBackward", DType.FLOAT16, (4, 1000)),
+        ("other", "aclnnSwishBackward", DType.FLOAT, (64,)),
+    ):
+        folders.add(name, operator, dtype, shape)
+    folders.finish()
+    shutil.rmtree(folders.actual)
+    finished = start(sys.executable, ROOT / "examples" / "wrong_kernel.py", folders.golden, folders.actual)
+    assert (finished.returncode, finished.stderr) == (0, "")
+    status, cases = judged(run, folders)
+    assert status == 1
+    assert {name: case["verdict"] for name, case in cases.items()} == {
+        "leaky-fp32-broadcast": "untrusted",
+        "sigmoid-complex": "error",
+        "sigmoid-strided": "fail",
+        "swish-fp16": "fail",
+        "other": "pass",
+    }
+    assert "the last 500 of 4000 elements are all 0.0" in cases["swish-fp16"]["reason"]
 
 
 def test_documented_formula_pairs_with_the_goldens(folders):

@@ -169,7 +169,7 @@ def _journal(actual: Folder, expected: Folder) -> Comparison:
 
 
 def _items_of(case: Case, actual: Folder, expected: Folder, suffix: str = "") -> Iterator[Item]:
-    reproduce = _golden_command(case.id, expected) or _compare_command(actual.path, expected.path, case.id)
+    reproduce = _again(case.id, actual, expected)
     if case.status != "done":
         reason = f"no golden: {case.record.get('error', case.status)}"
         yield Item(case.id, "", case.operator, problem=reason, reproduce=reproduce)
@@ -237,12 +237,16 @@ def _defect(case: Case) -> str:
     return ""
 
 
-def _golden_command(case: str, folder: Folder) -> str:
-    source = folder.manifest.get("cases_file")
+def _again(case: str, actual: Folder, expected: Folder) -> str:
+    """Return the commands that make the golden of a case again, where the manifest tells how, and compare it."""
+    source = expected.manifest.get("cases_file")
     if not isinstance(source, str):
-        return ""
-    seed = folder.manifest.get("seed", 0)
-    return shlex.join(["nonpu", "golden", source, "-o", "DIR", "--only", case, "--seed", str(seed)])
+        return _compare_command(actual.path, expected.path, case)
+    seed = str(expected.manifest.get("seed", 0))
+    made = shlex.join(["nonpu", "golden", source, "-o", "DIR", "--only", case, "--seed", seed])
+    if actual.path == expected.path:
+        return made
+    return f"{made} && {_compare_command(actual.path, Path('DIR'), case)}"
 
 
 def _compare_command(actual: Path, expected: Path, case: str = "") -> str:
