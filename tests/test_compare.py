@@ -235,7 +235,7 @@ def test_missing_extra_and_mismatched_cases_are_named(folders, run):
     folders.finish(count=12)
     status, out, err = run(folders.actual, folders.golden)
     assert status == 1
-    assert "holds 10 of 12 cases" in err
+    assert err == ""
     cases = {case["id"]: case for case in json.loads((folders.actual / "verdicts.json").read_text())["cases"]}
     assert cases["good"]["verdict"] == "pass"
     wanted = {
@@ -248,6 +248,7 @@ def test_missing_extra_and_mismatched_cases_are_named(folders, run):
         "key": "no array called gradInput (there: a, b)",
         "extra": "has a case extra that",
         "failed": "no golden: too little memory",
+        "(unfinished)": "holds 10 of 12 cases",
     }
     for name, text in wanted.items():
         assert cases[name]["verdict"] == "error", name
@@ -255,7 +256,7 @@ def test_missing_extra_and_mismatched_cases_are_named(folders, run):
         assert "\n" not in cases[name]["reason"]
     assert cases.keys() == {"good", *wanted}
     assert "refused: not judged" in out
-    assert "1 pass, 9 error, 1 not judged" in out
+    assert "1 pass, 10 error, 1 not judged" in out
 
 
 @pytest.mark.parametrize("suffix", ["npy", "bin"])

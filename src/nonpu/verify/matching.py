@@ -131,7 +131,8 @@ def documented(folder: Folder) -> Comparison:
     items = [
         item for case in folder.cases if case.status == "done" for item in _items_of(case, folder, folder, DOCUMENTED)
     ]
-    return Comparison(len(items), iter(items), _refused(folder), _notes(folder))
+    notes = [_unfinished(folder)] if _unfinished(folder) else []
+    return Comparison(len(items), iter(items), _refused(folder), notes)
 
 
 def _restricted(found: Comparison, only: Collection[str]) -> Comparison:
@@ -148,11 +149,12 @@ def _refused(folder: Folder) -> list[dict[str, str]]:
     ]
 
 
-def _notes(folder: Folder) -> list[str]:
+def _unfinished(folder: Folder) -> str:
+    """Return what is wrong with a folder whose making was broken off, empty if it is whole."""
     planned = folder.manifest.get("count")
-    if isinstance(planned, int) and planned > len(folder.cases):
-        return [f"{folder.path} holds {len(folder.cases)} of {planned} cases: finish it with nonpu golden --resume"]
-    return []
+    if not isinstance(planned, int) or planned <= len(folder.cases):
+        return ""
+    return f"{folder.path} holds {len(folder.cases)} of {planned} cases: finish it with nonpu golden --resume"
 
 
 def _journal(actual: Folder, expected: Folder) -> Comparison:
@@ -165,7 +167,9 @@ def _journal(actual: Folder, expected: Folder) -> Comparison:
     for name in actual.names():
         if name not in known:
             items.append(Item(name, "", problem=f"{actual.path} has a case {name} that {expected.path} does not have"))
-    return Comparison(len(items), iter(items), _refused(expected), _notes(expected))
+    if _unfinished(expected):
+        items.append(Item("(unfinished)", "", problem=_unfinished(expected)))
+    return Comparison(len(items), iter(items), _refused(expected))
 
 
 def _items_of(case: Case, actual: Folder, expected: Folder, suffix: str = "") -> Iterator[Item]:

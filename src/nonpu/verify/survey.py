@@ -40,6 +40,8 @@ COLUMNS: Final = 40
 CURVE_BINS: Final = 64
 DOTS: Final = 240
 CURVE_ELEMENTS: Final = 1 << 18
+# Beyond it every activation is flat or straight.
+_FARTHEST: Final = 32.0
 
 
 def unit_bins(shown: Doubles) -> Counts:
@@ -251,9 +253,10 @@ def _ratio(values: Array, slope: Doubles) -> Doubles:
 
 
 def _range(x: Doubles) -> tuple[float, float]:
-    # The middle of what is there: a few values at the end of the range of the type would leave nothing to see.
-    low, high = (float(end) for end in np.quantile(x, (0.01, 0.99)))
-    low, high = max(low, -32.0), min(high, 32.0)
+    # Without what lies far out (Tukey's fences): a few special values would leave nothing to see.
+    least, first, third, most = (float(end) for end in np.quantile(x, (0, 0.25, 0.75, 1)))
+    reach = 1.5 * (third - first) if third > first else math.inf
+    low, high = max(least, first - reach, -_FARTHEST), min(most, third + reach, _FARTHEST)
     return (low, high) if high > low else (low - 1.0, low + 1.0)
 
 
