@@ -18,7 +18,7 @@ import pytest
 
 from nonpu import cli
 from nonpu.dtypes import DType
-from nonpu.verify import charts, survey
+from nonpu.verify import charts, matching, survey
 from tests.command_line import assert_refused, nonpu
 from tests.command_line import run as start
 from tests.verification import Folders, nudged
@@ -434,3 +434,74 @@ def test_ticks_stand_where_their_values_are():
     (place,) = np.flatnonzero(columns.counts[:, 4])
     assert marks["1"] <= place < marks["2"]
     assert marks["−8"] < marks["−1"] < marks["0"] < marks["1"]
+
+
+def item_of(expected: np.ndarray, actual: np.ndarray, **inputs: np.ndarray) -> matching.Item:
+    """Return arrays as an item."""
+    return matching.Item("one", "out", "op", lambda: actual, lambda: expected, lambda: inputs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "place", "cell", "grid"),
+    [
+        ((8, 16), (7, 15), (7, 15), (8, 16)),
+        ((4, 6, 10), (1, 2, 3), (8, 3), (24, 10)),
+        ((100, 400), (50, 200), (12, 20), (24, 40)),
+        ((1000,), (999,), (23, 39), (24, 40)),
+        ((5,), (2,), (0, 2), (1, 5)),
+        ((), (), (0, 0), (1, 1)),
+    ],
+)
+def test_the_map_shows_the_place_of_an_error(shape, place, cell, grid):
+    """One wrong element colours one block, whatever the rank."""
+    expected = np.ones(shape, np.float32)
+    actual = expected.copy()
+    actual[place] = 1 + 3 * 2.0**-23
+    found = survey.places(item_of(expected, actual))
+    assert found.grid.shape == grid
+    assert found.grid[cell] == 3
+    assert np.count_nonzero(found.grid) == 1
+    actual[place] = math.nan
+    assert charts.map_levels(survey.places(item_of(expected, actual)).grid)[cell] == charts.LEVELS + 1
+
+
+def test_the_curve_divides_by_the_incoming_gradient():
+    """The line is the expected slope, the dots are the actual one, and the error stands under its input."""
+    rng = np.random.default_rng(2)
+    x, grad = rng.uniform(-4, 4, (50, 40)), rng.normal(size=(50, 40))
+    expected = grad * x**2
+    actual = expected.copy()
+    x[3, 5], grad[3, 5] = 1.0, 1.0
+    expected[3, 5], actual[3, 5] = 1.0, 1.0 + 7 * 2.0**-52
+    found = survey.curve(item_of(expected, actual, gradOutput=grad, self=x))
+    assert found is not None
+    assert found.name == "self"
+    middles = (found.edges[:-1] + found.edges[1:]) / 2
+    assert np.allclose(found.expected, middles**2, atol=0.6)
+    assert np.allclose(found.dots[:, 1], found.dots[:, 0] ** 2)
+    (wrong,) = np.flatnonzero(found.errors)
+    assert found.edges[wrong] <= 1.0 <= found.edges[wrong + 1]
+    assert found.errors[wrong] == 7
+    assert "<svg" in charts.gradient("x", found)
+
+
+def test_what_has_no_curve():
+    """Complex results, a missing gradient, an input of one value only or none that is finite."""
+    ones = np.ones(20)
+    assert survey.curve(item_of(ones, ones, self=ones)) is None
+    assert survey.curve(item_of(ones + 1j, ones + 1j, gradOutput=ones + 1j, output=ones + 1j)) is None
+    assert survey.curve(item_of(ones, ones, gradOutput=ones, self=ones * math.nan)) is None
+    for values in (
+        ones,
+        ones * 100,
+        np.array([1e30, -1e30] * 10),
+        np.array([5e-324, 0.0] * 10),
+        np.linspace(0, 1e-20, 20),
+    ):
+        found = survey.curve(item_of(ones, ones, gradOutput=ones, self=values))
+        assert found is not None
+        assert "<svg" in charts.gradient("x", found)
+    for results in (ones * 1e308, np.array([1e308, -1e308] * 10), np.array([5e-324, 0.0] * 10)):
+        found = survey.curve(item_of(results, ones, gradOutput=ones, self=np.linspace(-1, 1, 20)))
+        assert found is not None
+        assert "nan" not in charts.gradient("x", found)

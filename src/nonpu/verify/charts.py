@@ -276,13 +276,7 @@ def gradient(name: str, found: Curve) -> str:
     """Return the gradient curve, expected and actual, with the largest error under it."""
     top, base, under, floor, height = 10, 140, 156, 206, 240
     low, high = float(found.edges[0]), float(found.edges[-1])
-    values = np.concatenate([found.expected[np.isfinite(found.expected)], found.dots[:, 1]])
-    bottom, peak = (float(v) for v in np.quantile(values, (0.005, 0.995))) if values.size else (0.0, 1.0)
-    curve = found.expected[np.isfinite(found.expected)]
-    if curve.size:
-        bottom, peak = min(bottom, float(curve.min())), max(peak, float(curve.max()))
-    margin = (peak - bottom) * 0.06 if peak > bottom else 1.0
-    bottom, peak = bottom - margin, peak + margin
+    bottom, peak = _span(found)
 
     def across(x: float) -> float:
         return _LEFT + (x - low) / (high - low) * (WIDTH - _LEFT - _RIGHT)
@@ -311,6 +305,18 @@ def gradient(name: str, found: Curve) -> str:
         f" {'a misplaced NaN or infinity' if np.isinf(found.errors).any() else f'{found.errors.max():.4g} ULP'}"
     )
     return svg(name, height, "Gradient curve and error", text, body)
+
+
+def _span(found: Curve) -> tuple[float, float]:
+    """Return the ends of the vertical axis of a curve: all of the line, and the dots that are not far off."""
+    line = found.expected[np.isfinite(found.expected)]
+    values = np.clip(np.concatenate([line, found.dots[:, 1]]), -1e300, 1e300)
+    if not values.size:
+        return 0.0, 1.0
+    bottom, peak = (float(end) for end in np.quantile(values, (0.005, 0.995)))
+    bottom, peak = min([bottom, *values[: line.size].tolist()]), max([peak, *values[: line.size].tolist()])
+    margin = (peak - bottom) * 0.06 if peak - bottom > survey.SMALLEST else max(1.0, abs(peak))
+    return bottom - margin, peak + margin
 
 
 def _error_bars(found: Curve, across: object, under: float, floor: float) -> list[str]:

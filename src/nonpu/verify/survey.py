@@ -40,6 +40,8 @@ COLUMNS: Final = 40
 CURVE_BINS: Final = 64
 DOTS: Final = 240
 CURVE_ELEMENTS: Final = 1 << 18
+# Ends of an axis that are nearer to each other leave no room for round numbers between them.
+SMALLEST: Final = 1e-290
 # Beyond it every activation is flat or straight.
 _FARTHEST: Final = 32.0
 
@@ -257,7 +259,7 @@ def _range(x: Doubles) -> tuple[float, float]:
     least, first, third, most = (float(end) for end in np.quantile(x, (0, 0.25, 0.75, 1)))
     reach = 1.5 * (third - first) if third > first else math.inf
     low, high = max(least, first - reach, -_FARTHEST), min(most, third + reach, _FARTHEST)
-    return (low, high) if high > low else (low - 1.0, low + 1.0)
+    return (low, high) if high - low > SMALLEST else (low - 1.0, low + 1.0)
 
 
 def _medians(ratio: Doubles, place: Counts, steep: NDArray[np.bool_]) -> Doubles:
