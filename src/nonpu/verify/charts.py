@@ -51,7 +51,7 @@ def value_label(value: float) -> str:
     sign = "−" if value < 0 else ""
     if mantissa == 0.5 and not 0.1 <= abs(value) < 10000:
         return f"{sign}2{_raised(exponent - 1)}"
-    digits = f"{abs(value):.4g}" if value == 0 or 0.01 <= abs(value) < 10000 else f"{abs(value):.1e}"
+    digits = f"{abs(value):.4g}" if value == 0 or 0.001 <= abs(value) < 10000 else f"{abs(value):.1e}"
     return f"{sign}{digits}"
 
 
@@ -315,7 +315,9 @@ def _span(found: Curve) -> tuple[float, float]:
         return 0.0, 1.0
     bottom, peak = (float(end) for end in np.quantile(values, (0.005, 0.995)))
     bottom, peak = min([bottom, *values[: line.size].tolist()]), max([peak, *values[: line.size].tolist()])
-    margin = (peak - bottom) * 0.06 if peak - bottom > survey.SMALLEST else max(1.0, abs(peak))
+    # Some room around a constant, whose rounding errors would fill the picture otherwise.
+    margin = max((peak - bottom) * 0.06, 0.05 * max(abs(bottom), abs(peak)))
+    margin = margin if margin > survey.SMALLEST else 1.0
     return bottom - margin, peak + margin
 
 

@@ -280,7 +280,7 @@ def _case_pictures(name: str, case: Record | None, found: Source) -> Record:
         return pictures
     if curve is not None:
         pictures["curve"] = charts.gradient(f"{name}c", curve)
-    pictures["scalars"] = ", ".join(f"{key} = {value}" for key, value in item.scalars.items())
+    pictures["scalars"] = ", ".join(f"{key} = {value}" for key, value in item.scalars.items() if value is not None)
     return pictures
 
 

@@ -43,7 +43,7 @@ CURVE_ELEMENTS: Final = 1 << 18
 # Ends of an axis that are nearer to each other leave no room for round numbers between them.
 SMALLEST: Final = 1e-290
 # Beyond it every activation is flat or straight.
-_FARTHEST: Final = 32.0
+_FARTHEST: Final = 128.0
 
 
 def unit_bins(shown: Doubles) -> Counts:
