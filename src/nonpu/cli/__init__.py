@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-COMMANDS = ("run", "home", "flags", "ops", "golden", "compare", "report", "bench", "doctor")
+COMMANDS = ("run", "home", "flags", "ops", "golden", "compare", "report", "bench", "verify", "doctor")
 
 
 class Failure(click.ClickException):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nonpu import products
 from nonpu.ops import OPS
-from nonpu.spec.contract import declaration, further, signature, types
+from nonpu.spec.contract import declaration, exactness, further, signature, types
 
 if TYPE_CHECKING:
     from nonpu.products import Product
@@ -81,6 +81,10 @@ def render_page(op: Op) -> str:
         table(("#", "must hold", "status"), checks),
         "## Special values",
         bullets(op.notes),
+        "## Accuracy",
+        "Largest error for finite arguments, in units in the last place, that `nonpu verify` holds the kernels to;"
+        " measured ones are in [accuracy.md](../accuracy.md).",
+        table(("promoted type", "largest error"), [(key.name, exactness(bound)) for key, bound in op.bounds.items()]),
         "## Differs from the device",
         bullets(op.differences),
         f"Source of the contract: the document of {op.document}.",

@@ -110,4 +110,5 @@ SPEC = Op(
 array([0.5, 0.5, 0.5, 1. ], dtype=float32)
 """,
     kernels=KERNELS,
+    bounds=dict.fromkeys(KERNELS, 0.5),
 )

@@ -248,4 +248,12 @@ array([0.1875, 0.25  , 0.1875], dtype=float32)
     ),
     stream_const=True,
     kernels=KERNELS,
+    bounds={
+        DType.FLOAT: 1.5,
+        DType.FLOAT16: 0.5,
+        DType.BFLOAT16: 0.5,
+        DType.DOUBLE: 1.5,
+        DType.COMPLEX64: 3.0,
+        DType.COMPLEX128: 3.0,
+    },
 )

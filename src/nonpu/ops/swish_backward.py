@@ -379,4 +379,5 @@ array([-0.08810411,  0.5       ,  1.0881041 ], dtype=float32)
         " the device gives exactly 0, and at the limit where beta times self overflows, where the device gives NaN.",
     ),
     kernels=KERNELS,
+    bounds={DType.FLOAT: 4.0, DType.DOUBLE: 4.0, DType.FLOAT16: 0.5, DType.BFLOAT16: 0.5},
 )

@@ -59,6 +59,11 @@ def further(parameter: dict[str, Any]) -> str:
     return " ".join(sentences)
 
 
+def exactness(bound: float) -> str:
+    """Return the words for a bound of the error."""
+    return "0.5 ULP: correctly rounded" if bound == 0.5 else f"{bound:g} ULP"
+
+
 def render_text(facts: dict[str, Any]) -> str:
     """Return the terminal text of ``nonpu ops NAME`` for what ``Op.describe`` said."""
     product = facts["product"]
@@ -91,6 +96,8 @@ def render_text(facts: dict[str, Any]) -> str:
     for check in facts["checks"]:
         first, *rest = wrap(check["sentence"], 10)
         lines += [f"  {check['status']:6}  {first.lstrip()}", *rest]
+    lines += ["", "Accuracy (largest error for finite arguments, by promoted type)"]
+    lines += [f"  {name:10}  {exactness(bound)}" for name, bound in facts["accuracy"].items()]
     for title, sentences in (("Notes", facts["notes"]), ("Differs from the device", facts["differences"])):
         if sentences:
             lines += ["", title, *(line for sentence in sentences for line in wrap(sentence))]

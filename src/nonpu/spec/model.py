@@ -334,10 +334,15 @@ class Op:
         Whether the header declares the stream of phase two const.
     kernels : dict of DType to Kernel
         By promoted type.
+    bounds : dict of DType to float
+        Largest error of each kernel for finite arguments, in units in the last place of the promoted type, that is
+        promised; of complex types per component, relative to the modulus where a component cancels. 0.5: correctly
+        rounded.
     """
 
     __slots__ = (
         "api",
+        "bounds",
         "checks",
         "differences",
         "document",
@@ -376,6 +381,7 @@ class Op:
         checks: tuple[Check, ...],
         shape_rule: str,
         kernels: dict[DType, Kernel],
+        bounds: dict[DType, float],
         result_type: str = "promote",
         one_call_checks: tuple[Check, ...] | None = None,
         products: tuple[str, ...] = ALL_BUT_310B,
@@ -405,7 +411,10 @@ class Op:
         self.shape_rule = shape_rule
         self.products = products
         self.scalars = self._round_scalars if scalars is None else scalars
+        if kernels.keys() != bounds.keys():
+            raise ValueError(f"{name}: bounds must have the types of kernels (got {sorted(bounds)})")
         self.kernels = kernels
+        self.bounds = bounds
         self.notes = notes
         self.differences = differences
         self.stream_const = stream_const
@@ -472,6 +481,7 @@ class Op:
             "c_phase_one": [list(pair) for pair in self.c_phase_one],
             "c_phase_two": [list(pair) for pair in self.c_phase_two],
             "checks": checks,
+            "accuracy": {dtype.name: bound for dtype, bound in self.bounds.items()},
             "notes": list(self.notes),
             "differences": list(self.differences),
         }

@@ -48,9 +48,8 @@ def unit(exact: Real, dtype: DType, floor: int | None = None) -> Fraction:
     layout = LAYOUTS[dtype]
     number = rounding.fraction(exact)
     exponent = layout.quantum if number == 0 else rounding.binade(number)
-    if floor is not None:
-        exponent = max(exponent, floor)
-    return Fraction(2) ** rounding.quantum(exponent, layout)
+    quantum = rounding.quantum(exponent, layout)
+    return Fraction(2) ** (quantum if floor is None else max(quantum, floor - layout.precision))
 
 
 def error(actual: float, exact: Real, dtype: DType, floor: int | None = None) -> float:
@@ -113,10 +112,9 @@ def errors(actual: NDArray[Any], reference: Reference, dtype: DType) -> NDArray[
 def _errors(
     actual: NDArray[np.float64], values: Values, floor: NDArray[np.int64] | None, layout: Layout
 ) -> NDArray[np.float64]:
-    step = rounding.spacing(values, layout)
-    if floor is not None:
+    step = np.minimum(rounding.spacing(values, layout), layout.largest - layout.precision)
+    if floor is not None:  # also of a modulus out of range: what cancels beside it is no more certain than there
         step = np.maximum(step, floor - layout.precision)
-    step = np.minimum(step, layout.largest - layout.precision)
     with np.errstate(all="ignore"):
         high, low = (np.ldexp(part, _power(values.exponent - step)) for part in (values.high, values.low))
         mantissa, exponent = np.frexp(actual)

@@ -11,6 +11,11 @@ The modules know mathematics only: nothing of the kernels, and no floating-point
     The same for pairs (real, imaginary). The exact formula gives two sequences of terms, whose sums are the components.
 `DEFAULTS`
     Value of each scalar that is not given; None where it must be.
+`SCALARS`, `places(*scalars)`
+    For measuring errors: choices of the scalars, the usual one first, and the values of the last input where the
+    formula vanishes, cancels, branches or leaves the range of a type.
+`peer(aten, *inputs, *scalars)`
+    The same gradient by PyTorch's operators, `aten` being their namespace.
 
 The arithmetic is either the one of intervals below, for one element to any precision, or one for many elements at once
 that carries a bound of its error.

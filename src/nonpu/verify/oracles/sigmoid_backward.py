@@ -5,12 +5,13 @@ y is the value of the sigmoid, used as given, also outside (0, 1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from nonpu.verify.oracles import Arithmetic, Number
 
 DEFAULTS: Final = ()
+SCALARS: Final = ((),)
 
 
 def exact(number: Arithmetic, grad: Number, y: Number) -> Number:
@@ -46,3 +47,13 @@ def documented_complex(
     (c, d), (a, b) = grad, y
     real, imaginary = (1 - a) * a - (-b) * b, (1 - a) * b + (-b) * a
     return real * c - -imaginary * d, real * d + -imaginary * c
+
+
+def places() -> tuple[float, ...]:
+    """Return the zeros of y * (1 - y), and its maximum."""
+    return (0.0, 0.5, 1.0)
+
+
+def peer(aten: Any, grad: Any, y: Any) -> Any:
+    """Return PyTorch's result."""
+    return aten.sigmoid_backward(grad, y)
