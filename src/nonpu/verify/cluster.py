@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import pickle
 import re
 import signal
 import tempfile
@@ -72,7 +73,11 @@ class Cluster:
         # Dask makes its workers' allocator give all memory back at once, which costs more than the arithmetic.
         spawn = {**dask.config.get("distributed.nanny.pre-spawn-environ")}
         spawn.pop("MALLOC_TRIM_THRESHOLD_", None)
-        settings = {"distributed.worker.daemon": True, "distributed.nanny.pre-spawn-environ": spawn}
+        settings = {
+            "distributed.worker.daemon": True,
+            "distributed.worker.profile.enabled": False,
+            "distributed.nanny.pre-spawn-environ": spawn,
+        }
         self._exits.enter_context(dask.config.set(settings))
         cluster = _uninterrupted(
             distributed.LocalCluster,
@@ -138,7 +143,7 @@ class Cluster:
             future = next(completed)
             task = running.pop(future)
             try:
-                result = future.result()
+                result = pickle.loads(future.result())
             except distributed.KilledWorker as error:
                 result = error
             except (distributed.CancelledError, CommClosedError, OSError) as error:
@@ -182,5 +187,6 @@ def releases() -> dict[str, str]:
     return {name: version(name) for name in ("nonpu", "numpy", "ml_dtypes", "mpmath")}
 
 
-def _run(task: Task) -> Any:
-    return task.run()
+def _run(task: Task) -> bytes:
+    # One object: Dask would look into lists and dicts and send their many members one by one.
+    return pickle.dumps(task.run(), pickle.HIGHEST_PROTOCOL)
