@@ -127,11 +127,14 @@ def _real(a: Doubles, g: Doubles, dtype: DType, start: int) -> Block:
 def _units(a: Doubles, g: Doubles, size: Doubles, dtype: DType) -> Doubles:
     """Return abs(a - g) over the spacing of a type at `size`."""
     layout = LAYOUTS[dtype]
-    _, exponent = np.frexp(size)
+    units = np.zeros(a.shape)
+    (wrong,) = np.nonzero(a != g)
+    _, exponent = np.frexp(size[wrong])
     step = np.maximum(np.minimum(exponent, layout.largest) - layout.precision, layout.quantum)
-    step = np.where(size == 0, layout.quantum, step)
+    step = np.where(size[wrong] == 0, layout.quantum, step)
     # Scaled before they are subtracted: the difference of two doubles may be out of range, the number of units is not.
-    return np.asarray(np.abs(_scaled(a, -step) - _scaled(g, -step)))
+    units[wrong] = np.abs(_scaled(a[wrong], -step) - _scaled(g[wrong], -step))
+    return units
 
 
 def _scaled(value: Doubles, power: NDArray[Any]) -> Doubles:
