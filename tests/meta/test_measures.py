@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nonpu.dtypes import DType
@@ -86,6 +86,7 @@ def test_subnormals_are_not_nothing(dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATING, **ids)
+@settings(deadline=None)
 @given(st.data())
 def test_units_agree_with_rational_arithmetic(dtype, data):
     """Any two finite values of a type, the ends of its range included."""
@@ -112,6 +113,7 @@ def test_units_agree_with_rational_arithmetic(dtype, data):
     assert bool(measures.outside(found, dtype)[0]) == (abs(Fraction(a) - Fraction(g)) > limit)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_tolerance_is_exact_at_its_edge(data):
     """Values within a few steps of |a - g| = atol + rtol |g|, where doubles round: the answer is that of fractions."""
