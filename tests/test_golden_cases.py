@@ -289,7 +289,7 @@ class TestRanges:
             (["tiny", "-subnormal"], DType.FLOAT16, {2.0**-14, -(2.0**-24)}),
             (2**64 - 1, DType.UINT64, {2**64 - 1}),
         ],
-        ids=str,
+        ids=lambda value: "-".join(sorted(map(str, value))) if isinstance(value, set) else str(value),
     )
     def test_drawn_values(self, raw, dtype, allowed):
         found = Range.parse(raw, dtype).draw(1, 0, 0, 400)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from nonpu import ops, products
+from nonpu import products
 from nonpu.dtypes import BY_VALUE, DType
+from nonpu.ops import OPS, find
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 from nonpu.verify.ranges import Range, RangeError
 from nonpu.verify.request import OutputRequest, Request, ScalarRequest, TensorRequest, case_seed
@@ -150,9 +151,9 @@ def _only(given: Mapping[str, Any], allowed: set[str], where: str) -> None:
 
 def _operator(raw: object, name: str) -> Op:
     try:
-        return ops.find(str(raw))
+        return find(str(raw))
     except ValueError:
-        apis = ", ".join(op.api for op in ops.OPS)
+        apis = ", ".join(op.api for op in OPS)
         raise FieldError(name, f"must be one of {apis} (got {raw!r})") from None
 
 
