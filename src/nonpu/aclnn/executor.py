@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Tensors of queued work by stream handle: their memory must stay until the stream has run past it.
 _in_use: dict[int, list[tuple[Tensor, ...]]] = {}
 # At the end of Python arrays are freed, whoever still writes them.
-atexit.register(lib.nonpu_synchronize_all)
+atexit.register(lib.nonpu_end_queues)
 
 
 def native_failure(status: Status, api: str, function: str, stream: object = None) -> AclnnError:
