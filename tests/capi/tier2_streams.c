@@ -110,6 +110,20 @@ CASE(destroying_waits_and_forcing_discards)
     EXPECT_IS(aclrtDestroyStreamForce(new_stream()), 0);
 }
 
+CASE(places_of_discarded_streams_are_used_again)
+{
+    EXPECT_IS(aclrtSetDevice(0), 0);
+    for (int i = 0; i < 200; i++) {
+        aclrtStream stream = new_stream();
+        taken = 0;
+        launch(stream, 1);
+        launch(stream, 2);
+        EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+        EXPECT_IS(taken, 2);
+        EXPECT_IS(aclrtDestroyStreamForce(stream), 0);
+    }
+}
+
 static void *wait_for(void *stream)
 {
     EXPECT_IS(aclrtSetDevice(0), 0);
@@ -309,5 +323,5 @@ CASE(reset_waits_for_queued_work)
 
 RUN(ENTRY(work_runs_in_order_while_the_caller_goes_on), ENTRY(streams_run_beside_each_other), ENTRY(waits_may_have_a_limit),
     ENTRY(destroying_waits_and_forcing_discards), ENTRY(aborting_discards_and_tells_whoever_waits), ENTRY(facts_about_streams),
-    ENTRY(streams_are_limited), ENTRY(failures_of_queued_work_appear_when_somebody_waits), ENTRY(a_failure_may_stop_a_stream),
+    ENTRY(places_of_discarded_streams_are_used_again), ENTRY(streams_are_limited), ENTRY(failures_of_queued_work_appear_when_somebody_waits), ENTRY(a_failure_may_stop_a_stream),
     ENTRY(the_default_stream_has_a_handle_and_cannot_be_destroyed), ENTRY(reset_waits_for_queued_work))

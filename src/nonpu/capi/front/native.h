@@ -78,7 +78,7 @@ void nonpu_set_threads(int32_t count);                         /* 0: as the envi
 int32_t nonpu_get_threads(void);
 
 uintptr_t nonpu_stream_create(void);
-int32_t nonpu_stream_destroy(uintptr_t stream);
+int32_t nonpu_stream_destroy(uintptr_t stream);                /* not 0: it was none, or its work goes on */
 int32_t nonpu_stream_synchronize(uintptr_t stream);            /* 0: the default stream of the process */
 int32_t nonpu_stream_idle(uintptr_t stream);                   /* 1: everything queued has run */
 void nonpu_synchronize_all(void);

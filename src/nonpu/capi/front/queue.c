@@ -213,11 +213,8 @@ void nonpu_end_stream(nonpu_stream *s)
     nonpu_recycle(&nonpu_streams, s);
 }
 
-void nonpu_drop_stream(nonpu_stream *s)
+void nonpu_leave_stream(nonpu_stream *s)
 {
-    s->aborts++;
-    nonpu_discard(s);
-    nonpu_unsubscribe(s);
     s->orphan = 1;
     if (s->has_worker) {
         s->closing = 1;
@@ -226,6 +223,14 @@ void nonpu_drop_stream(nonpu_stream *s)
     } else if (!s->busy) {
         nonpu_retire(s);
     }
+}
+
+void nonpu_drop_stream(nonpu_stream *s)
+{
+    s->aborts++;
+    nonpu_discard(s);
+    nonpu_unsubscribe(s);
+    nonpu_leave_stream(s);
 }
 
 /* ---- fork: the child has no workers, and what was queued is the parent's to do ---- */

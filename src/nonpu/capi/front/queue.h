@@ -66,6 +66,7 @@ const struct timespec *nonpu_deadline(struct timespec *space, int32_t millisecon
 
 nonpu_stream *nonpu_make_stream(uintptr_t context);            /* not yet published */
 void nonpu_end_stream(nonpu_stream *s);                        /* claimed: do its work, then recycle it */
+void nonpu_leave_stream(nonpu_stream *s);                      /* claimed: its worker does the work and recycles it */
 void nonpu_drop_stream(nonpu_stream *s);                       /* claimed: discard its work; recycled when it stands still */
 
 static inline nonpu_point nonpu_here(nonpu_stream *s) { return (nonpu_point){ s, s->queued }; }

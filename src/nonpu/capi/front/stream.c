@@ -66,9 +66,13 @@ int32_t nonpu_stream_destroy(uintptr_t handle)
 {
     pthread_mutex_lock(&nonpu_queues);
     nonpu_stream *s = nonpu_claim(&nonpu_streams, handle);
-    if (s)
+    if (s && nonpu_in_callback)     /* of a garbage collection there, say: must not wait, perhaps for itself */
+        nonpu_leave_stream(s);
+    else if (s)
         nonpu_end_stream(s);
     pthread_mutex_unlock(&nonpu_queues);
+    if (s && nonpu_in_callback)
+        return ACL_ERROR_RT_PARAM_INVALID;
     return s ? ACL_SUCCESS : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, "nonpu_stream_destroy", handle);
 }
 

@@ -109,7 +109,8 @@ uint64_t nonpu_begin(nonpu_stream *s)
 
 void nonpu_retire(nonpu_stream *s)
 {
-    s->orphan = 0;
+    nonpu_unsubscribe(s);
+    s->orphan = s->closing = 0;
     nonpu_recycle(&nonpu_streams, s);
 }
 
@@ -231,7 +232,7 @@ void *nonpu_work(void *stream)
 {
     nonpu_stream *s = stream;
     pthread_mutex_lock(&nonpu_queues);
-    while (!s->closing) {
+    while (!s->closing || s->head) {
         if (is_runnable(s))
             run_next(s);
         else
