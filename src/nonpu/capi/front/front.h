@@ -85,7 +85,7 @@ uint64_t nonpu_issued(void);                              /* the number of the l
 int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);   /* an error number, or 0 */
 
 /* ---- memory (memory.c) ---- */
-int nonpu_has_deferred(void);                             /* aclrtFree has put something aside */
+extern size_t nonpu_deferred;                             /* blocks that aclrtFree has put aside; read it atomically */
 void nonpu_release_deferred(uint64_t oldest);             /* free what only work numbered below this could use */
 /* Whether the address lies in memory of aclrtMallocHost (1), other memory of ours (2) or neither (0). */
 int nonpu_memory_kind(const void *address);

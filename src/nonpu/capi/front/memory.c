@@ -13,7 +13,8 @@ static block *blocks;               /* sorted by base */
 static size_t count, room;
 /* Freed by the client while work was queued: released when the work accepted until then is done. */
 static struct { void *memory; uint64_t issued; } *deferred;
-static size_t deferred_count, deferred_room;
+size_t nonpu_deferred;
+static size_t deferred_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The last blocks that were given back: a tensor in one of them is a mistake, until its memory is in use again. */
@@ -107,10 +108,10 @@ static int give_back(const char *api, void *memory, int host)
         freed[next_freed++ % FREED] = *b;
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
         /* Queued work may still use the block. The call must not wait, so the block outlives it. */
-        if (nonpu_is_busy() && reserve((void **)&deferred, deferred_count, &deferred_room, sizeof *deferred)) {
-            deferred[deferred_count].memory = memory;
-            deferred[deferred_count].issued = nonpu_issued();
-            __atomic_add_fetch(&deferred_count, 1, __ATOMIC_RELEASE);
+        if (nonpu_is_busy() && reserve((void **)&deferred, nonpu_deferred, &deferred_room, sizeof *deferred)) {
+            deferred[nonpu_deferred].memory = memory;
+            deferred[nonpu_deferred].issued = nonpu_issued();
+            __atomic_add_fetch(&nonpu_deferred, 1, __ATOMIC_RELEASE);
             memory = NULL;
         }
     }
@@ -123,19 +124,17 @@ static int give_back(const char *api, void *memory, int host)
     return ACL_SUCCESS;
 }
 
-int nonpu_has_deferred(void) { return __atomic_load_n(&deferred_count, __ATOMIC_ACQUIRE) != 0; }
-
 void nonpu_release_deferred(uint64_t oldest)
 {
     pthread_mutex_lock(&lock);
     size_t kept = 0;
-    for (size_t i = 0; i < deferred_count; i++) {
+    for (size_t i = 0; i < nonpu_deferred; i++) {
         if (deferred[i].issued < oldest)
             free(deferred[i].memory);
         else
             deferred[kept++] = deferred[i];
     }
-    __atomic_store_n(&deferred_count, kept, __ATOMIC_RELEASE);
+    __atomic_store_n(&nonpu_deferred, kept, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }
 

@@ -84,7 +84,13 @@ extern int nonpu_ending;                                       /* the process en
 /* ---- work.c; nonpu_queues held unless it says otherwise ---- */
 uint64_t nonpu_begin(nonpu_stream *s);                         /* one more piece of work: its number */
 void nonpu_finish(nonpu_stream *s);                            /* the work under way is done */
-void nonpu_collect(void);                                      /* free what aclrtFree put aside; gives up the lock meanwhile */
+void nonpu_collect_deferred(void);
+/* Free what aclrtFree put aside and no work accepted before can still use. The lock is given up meanwhile. */
+static inline void nonpu_collect(void)
+{
+    if (__builtin_expect(__atomic_load_n(&nonpu_deferred, __ATOMIC_ACQUIRE) != 0, 0))
+        nonpu_collect_deferred();
+}
 void nonpu_discard(nonpu_stream *s);                           /* what is queued; not the work under way */
 void nonpu_retire(nonpu_stream *s);                            /* recycle a stream that stands still */
 void nonpu_note_failure(nonpu_stream *s, int32_t status, const char *text);
@@ -98,8 +104,13 @@ void nonpu_copy_rows(const nonpu_copy *c);                     /* not held */
 void nonpu_fork_work(void);                                    /* in the child */
 
 /* ---- stream.c ---- */
-nonpu_stream *nonpu_stream_of(uintptr_t handle);               /* 0: the default stream; NULL if it is none */
 nonpu_stream *nonpu_default_stream(void);                      /* of the process and of its default context */
+nonpu_stream *nonpu_stream_of_null(void);                      /* default stream of the current context, else of the process */
+/* NULL if the handle is none. */
+static inline nonpu_stream *nonpu_stream_of(uintptr_t handle)
+{
+    return handle ? nonpu_find(&nonpu_streams, handle) : nonpu_stream_of_null();
+}
 int32_t nonpu_no_stream(int32_t status, const char *api, uintptr_t handle);
 int32_t nonpu_null(const char *api, const char *what);         /* record that a pointer is null; 100000 */
 /* A pointer that must not be null, and a context that must be there: 0, or a status with its text. */

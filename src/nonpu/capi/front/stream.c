@@ -29,10 +29,8 @@ nonpu_stream *nonpu_default_stream(void)
     return stream;
 }
 
-nonpu_stream *nonpu_stream_of(uintptr_t handle)
+nonpu_stream *nonpu_stream_of_null(void)
 {
-    if (handle)
-        return nonpu_find(&nonpu_streams, handle);
     nonpu_stream *s = nonpu_context_stream();
     return s ? s : nonpu_default_stream();
 }

@@ -6,8 +6,11 @@
 
 #include "queue.h"
 
+/* Written with nonpu_queues held, read without: stored whole, and no dearer operation is needed. */
 static uint64_t pending;            /* pieces of work in all streams that are not done */
 static uint64_t issued;             /* pieces of work ever accepted: the number of the last one */
+
+static inline void set(uint64_t *counter, uint64_t value) { __atomic_store_n(counter, value, __ATOMIC_RELEASE); }
 
 int nonpu_is_busy(void) { return __atomic_load_n(&pending, __ATOMIC_ACQUIRE) != 0; }
 uint64_t nonpu_issued(void) { return __atomic_load_n(&issued, __ATOMIC_ACQUIRE); }
@@ -103,8 +106,9 @@ static int is_runnable(nonpu_stream *s)
 uint64_t nonpu_begin(nonpu_stream *s)
 {
     s->queued++;
-    __atomic_add_fetch(&pending, 1, __ATOMIC_RELEASE);
-    return __atomic_add_fetch(&issued, 1, __ATOMIC_RELEASE);
+    set(&pending, pending + 1);
+    set(&issued, issued + 1);
+    return issued;
 }
 
 void nonpu_retire(nonpu_stream *s)
@@ -119,17 +123,14 @@ void nonpu_finish(nonpu_stream *s)
     s->busy = 0;
     s->finished += 1 + s->skipped;
     s->skipped = 0;
-    __atomic_sub_fetch(&pending, 1, __ATOMIC_ACQ_REL);
+    set(&pending, pending - 1);
     wake(s);
     if (s->orphan && !s->has_worker)
         nonpu_retire(s);
 }
 
-/* Free what aclrtFree put aside and no work accepted before can still use. The lock is given up meanwhile. */
-void nonpu_collect(void)
+void nonpu_collect_deferred(void)
 {
-    if (NONPU_LIKELY(!nonpu_has_deferred()))
-        return;
     uint64_t oldest = nonpu_issued() + 1;
     nonpu_stream *s;
     for (uint32_t i = 0; (s = nonpu_slot(&nonpu_streams, i)); i++) {
@@ -151,7 +152,7 @@ void nonpu_discard(nonpu_stream *s)
             nonpu_event_passed(&t->of.wait);
         free(t);
     }
-    __atomic_sub_fetch(&pending, count, __ATOMIC_ACQ_REL);
+    set(&pending, pending - count);
     if (s->busy) {
         s->skipped += count;        /* done only when the work before it is */
         return;
