@@ -3,12 +3,14 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "acl/acl.h"
 #include "aclnn/opdev/op_errno.h"
 #include "aclnnop/aclnn_ops_nn.h"
+#include "gate.h"
 
 enum { LARGE = 1 << 22 };
 
@@ -228,6 +230,55 @@ CASE(memory_freed_too_early_stays_until_the_queue_is_empty)
     }
 }
 
+/* Inputs that overlap the output partly need a temporary block, which may not be there when the work's turn comes. */
+CASE(queued_work_without_memory_fails_when_somebody_waits)
+{
+    enum { SHIFT = 16 };
+    struct rlimit limit;
+    long pages = 0;
+    gate g;
+    begin();
+    aclrtStream stream = new_stream();
+    float *grad = device_floats(LARGE, 1), *both = device_floats(LARGE + SHIFT, 2);
+    aclOpExecutor *executor = plan(grad, both, both + SHIFT, LARGE);
+    gate_close(&g, stream);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, stream), 0);
+    FILE *file = fopen("/proc/self/statm", "r");
+    EXPECT_IS(fscanf(file, "%ld", &pages), 1);
+    fclose(file);
+    getrlimit(RLIMIT_AS, &limit);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 20);
+    EXPECT_IS(setrlimit(RLIMIT_AS, &limit), 0);
+    gate_open(&g);
+    EXPECT_IS(aclrtSynchronizeStream(stream), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    EXPECT_TEXT("aclrtSynchronizeStream", "work", "temporary");
+    limit.rlim_cur = before;
+    EXPECT_IS(setrlimit(RLIMIT_AS, &limit), 0);
+    EXPECT(both[SHIFT] == 2);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(grad, both, both + SHIFT, LARGE), stream), 0);
+    EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+    EXPECT(both[0] == 2 && both[SHIFT] == -2 && both[LARGE + SHIFT - 1] == -2);
+}
+
+/* A thread that is planning, in Python, and a worker that runs do not wait for each other. */
+CASE(planning_goes_on_while_a_stream_is_held)
+{
+    float result[4] = { 9, 9, 9, 9 };
+    gate g;
+    begin();
+    aclrtStream held = new_stream(), other = new_stream();
+    gate_close(&g, held);
+    for (int i = 0; i < 20; i++) {
+        result[3] = 9;
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, plan(ones, outputs, result, 4 - i % 4), other), 0);
+        EXPECT_IS(aclrtSynchronizeStream(other), 0);
+        EXPECT_IS(result[3], i % 4 ? 9 : -12);
+    }
+    gate_open(&g);
+    EXPECT_IS(aclrtSynchronizeDevice(), 0);
+}
+
 static void *use_streams(void *unused)
 {
     aclrtStream stream;
@@ -305,5 +356,6 @@ RUN(ENTRY(the_documents_example), ENTRY(out_pointers_come_first_and_stay_untouch
     ENTRY(operators_want_initialisation), ENTRY(destroyed_and_foreign_tensors_are_refused), ENTRY(an_executor_runs_once),
     ENTRY(phase_two_checks_in_order), ENTRY(a_repeatable_executor_reads_new_data_in_every_run),
     ENTRY(an_empty_tensor_needs_no_memory), ENTRY(queued_work_is_done_in_order_and_waited_for),
-    ENTRY(memory_freed_too_early_stays_until_the_queue_is_empty), ENTRY(threads_use_streams_of_their_own),
+    ENTRY(memory_freed_too_early_stays_until_the_queue_is_empty), ENTRY(queued_work_without_memory_fails_when_somebody_waits),
+    ENTRY(planning_goes_on_while_a_stream_is_held), ENTRY(threads_use_streams_of_their_own),
     ENTRY(a_forked_child_has_the_executor_too), ENTRY(a_forked_child_goes_on))

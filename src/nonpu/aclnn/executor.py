@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 # Tensors of queued work by stream handle: their memory must stay until the stream has run past it.
 _in_use: dict[int, list[tuple[Tensor, ...]]] = {}
+# Those of streams that ended without having been waited for.
+_left: list[object] = []
 # At the end of Python arrays are freed, whoever still writes them.
-atexit.register(lib.nonpu_synchronize_all)
+atexit.register(lib.nonpu_end_queues)
 
 
 def native_failure(status: Status, api: str, function: str, stream: object = None) -> AclnnError:
@@ -106,7 +108,8 @@ class Stream:
         handle, self.handle = self.handle, 0
         if handle:
             done = _in_use.pop(handle, None)
-            lib.nonpu_stream_destroy(handle)
+            if lib.nonpu_stream_destroy(handle):
+                _left.append(done)
             del done
 
     def __enter__(self) -> Stream:

@@ -13,20 +13,17 @@ import atexit
 
 from nonpu._core import ffi, lib
 from nonpu.aclnn import phases
+from nonpu.capi import queries as queries  # its functions export themselves
+from nonpu.capi.bridge import INTERNAL_ERROR, INVALID_FILE, INVALID_PARAM, SUCCESS, exported, fail, record
 from nonpu.status import AclnnError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Any
 
-SUCCESS = 0
 REPEAT_INITIALIZE = 100002
-INVALID_FILE = 100003
 PARSE_FILE = 100006
-INVALID_PARAM = 100000
 REPEAT_FINALIZE = 100037
-INTERNAL_ERROR = 500000
 ACLNN_INNER = 561000
 MAX_NESTING = 10
 
@@ -58,48 +55,6 @@ class Process:
 PROCESS = Process()
 # Names that were handed out as C strings stay valid for ever.
 _names: dict[str, Any] = {}
-
-
-def record(text: str) -> None:
-    """Add a line for ``aclGetRecentErrMsg``."""
-    lib.nonpu_record_error(text.encode("utf-8", "replace"))
-
-
-def fail(status: int, text: str) -> int:
-    """Record why a call fails and return its status."""
-    record(text)
-    return status
-
-
-def unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Record an exception that nobody foresaw; the caller gets the status declared with its function.
-
-    One that a signal's handler raised, as at Ctrl-C, is the caller's: it is raised again when the C function returns.
-    """
-    if issubclass(kind, Exception) and not raised_by_handler(trace):
-        record(f"internal error: {kind.__name__}: {error}")
-    else:
-        record(f"interrupted: {kind.__name__}: {error}")
-        lib.nonpu_interrupt(id(error.with_traceback(None)))
-
-
-def raised_by_handler(trace: TracebackType | None) -> bool:
-    """Return whether an exception came out of a Python function that handles a signal."""
-    import signal
-
-    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
-    codes = [getattr(getattr(handler, "__func__", handler), "__code__", None) for handler in handlers]
-    while trace is not None:
-        if trace.tb_frame.f_code in codes:
-            return True
-        trace = trace.tb_next
-    return False
-
-
-# cffi's decorator carries no types.
-def exported(status: Any) -> Any:
-    """Make a function the implementation of the C function of its name; `status` is its answer to an exception."""
-    return lambda function: ffi.def_extern(f"python_{function.__name__}", error=status, onerror=unexpected)(function)
 
 
 # ---------------------------------------------------------------- operators
@@ -136,10 +91,13 @@ def aclInit(config_path: Any) -> int:
         return fail(PARSE_FILE, f"aclInit: the file of configPath must hold a JSON object (got {error} in {path!r})")
     if PROCESS.config is not None and PROCESS.config != config:
         return fail(INVALID_PARAM, f"aclInit: the configuration must be that of the first aclInit (got {path!r})")
+    mode = config.get("err_msg_mode", "0")
+    if str(mode) not in ("0", "1"):
+        return fail(INVALID_PARAM, f"aclInit: err_msg_mode of the configuration must be 0 or 1 (got {mode!r})")
     PROCESS.config = config
     PROCESS.uses = 1
     PROCESS.finalized = False
-    lib.nonpu_set_error_scope(str(config.get("err_msg_mode", "0")) == "1")
+    lib.nonpu_set_error_scope(str(mode) == "1")
     return SUCCESS
 
 
@@ -151,6 +109,20 @@ def aclFinalize() -> int:
     PROCESS.uses = 0
     PROCESS.finalized = True
     lib.nonpu_forget_calls()
+    return SUCCESS
+
+
+@exported(INTERNAL_ERROR)
+def aclFinalizeReference(count: Any) -> int:
+    """Undo one aclInit; the last one finalises."""
+    if not PROCESS.uses:
+        return fail(REPEAT_FINALIZE, "aclFinalizeReference: must follow an aclInit (got none that is not undone)")
+    PROCESS.uses -= 1
+    if not PROCESS.uses:
+        PROCESS.finalized = True
+        lib.nonpu_forget_calls()
+    if count:
+        count[0] = PROCESS.uses
     return SUCCESS
 
 

@@ -14,14 +14,14 @@ from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nonpu.capi.functions import Function
+    from nonpu.capi.declarations import Function
     from nonpu.spec.model import Op, Parameter
 
 MARK = "/* Generated when nonpu is built; do not edit. */"
 # What aclCreateScalar accepts, by the source of the meta library.
 SCALARS = (*FLOATS, *INTEGERS, *SMALL_FLOATS, DType.BOOL, DType.COMPLEX64, DType.COMPLEX128)
 # The C types that the table of Python's functions uses, in terms that need no header.
-PLAIN = {"aclError": "int", "aclnnStatus": "int32_t"}
+PLAIN = {"aclError": "int", "aclnnStatus": "int32_t", "aclrtDevAttr": "int"}
 JUDGE = (
     "int32_t",
     "judge",
@@ -32,7 +32,11 @@ JUDGE = (
 def python_functions(functions: Iterable[Function]) -> list[tuple[str, str, tuple[tuple[str, str], ...]]]:
     """Return result, name and parameters of everything that Python implements for C."""
     own = [
-        (PLAIN.get(function.result, function.result), function.name, function.parameters)
+        (
+            PLAIN.get(function.result, function.result),
+            function.name,
+            tuple((PLAIN.get(kind, kind), name) for kind, name in function.parameters),
+        )
         for function in functions
         if function.python_failure
     ]

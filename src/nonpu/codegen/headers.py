@@ -15,7 +15,7 @@ from nonpu.status import Status
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nonpu.capi.functions import Enumeration, Function
+    from nonpu.capi.declarations import Enumeration, Function
     from nonpu.spec.model import Op
 
 WIDTH = 120
@@ -31,7 +31,24 @@ OBJECTS = (
     "aclScalarList",
 )
 VERSION = {"ACL_MAJOR_VERSION": 1, "ACL_MINOR_VERSION": 17, "ACL_PATCH_VERSION": 0}
-STREAM_FLAGS = {"ACL_STREAM_FAST_LAUNCH": 1, "ACL_STREAM_FAST_SYNC": 2}
+STREAM_FLAGS = {
+    "ACL_STREAM_FAST_LAUNCH": 1,
+    "ACL_STREAM_FAST_SYNC": 2,
+    "ACL_STREAM_PERSISTENT": 4,
+    "ACL_STREAM_HUGE": 8,
+    "ACL_STREAM_CPU_SCHEDULE": 16,
+    "ACL_STREAM_DEVICE_USE_ONLY": 32,
+}
+FAILURE_MODES = {"ACL_CONTINUE_ON_FAILURE": 0, "ACL_STOP_ON_FAILURE": 1}
+EVENT_FLAGS = {
+    "ACL_EVENT_SYNC": 1,
+    "ACL_EVENT_CAPTURE_STREAM_PROGRESS": 2,
+    "ACL_EVENT_TIME_LINE": 8,
+    "ACL_EVENT_DEVICE_USE_ONLY": 16,
+    "ACL_EVENT_EXTERNAL": 32,
+    "ACL_EVENT_IPC": 64,
+}
+PACKAGE_VERSION = {"ACL_PKG_VERSION_MAX_SIZE": 128}
 # Series of codes that come from the runtime module; its header defines them as macros.
 MODULE_SERIES = (107, 207, 507)
 VISIBILITY = """\
@@ -130,8 +147,10 @@ def status_constants() -> str:
     return f"{word}{rows}#undef NONPU_STATUS"
 
 
-def runtime_headers(functions: tuple[Function, ...], enumerations: tuple[Enumeration, ...]) -> dict[str, str]:
-    """Return the headers below ``acl``."""
+def runtime_headers(
+    functions: tuple[Function, ...], enumerations: tuple[Enumeration, ...], definitions: tuple[str, ...]
+) -> dict[str, str]:
+    """Return the headers below ``acl``; ``acl_rt.h`` has the definitions, in C."""
     base_rt, rt = "acl/acl_base_rt.h", "acl/acl_rt.h"
     enums = {
         header: [enumeration(entry.name, entry.members) for entry in enumerations if entry.header == header]
@@ -164,8 +183,9 @@ def runtime_headers(functions: tuple[Function, ...], enumerations: tuple[Enumera
         rt: "\n\n".join(
             [
                 includes("<stdbool.h>", "<stddef.h>", "<stdint.h>", "acl/acl_base.h", "acl/acl_rt_allocator.h"),
-                macros(VERSION | STREAM_FLAGS),
+                macros(VERSION | PACKAGE_VERSION | STREAM_FLAGS | FAILURE_MODES | EVENT_FLAGS),
                 *enums[rt],
+                *definitions,
                 declarations(functions, rt),
             ]
         ),
@@ -227,7 +247,10 @@ def operator_headers(ops: tuple[Op, ...]) -> dict[str, str]:
 
 
 def render(
-    functions: tuple[Function, ...], enumerations: tuple[Enumeration, ...], ops: tuple[Op, ...]
+    functions: tuple[Function, ...],
+    enumerations: tuple[Enumeration, ...],
+    ops: tuple[Op, ...],
+    definitions: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """Return every header: its path below ``include``, and its text."""
-    return runtime_headers(functions, enumerations) | meta_headers(functions) | operator_headers(ops)
+    return runtime_headers(functions, enumerations, definitions) | meta_headers(functions) | operator_headers(ops)

@@ -85,7 +85,7 @@ class Cluster:
             threads_per_worker=1,
             processes=True,
             memory_limit=0,  # the tasks are small by themselves
-            dashboard_address=None,
+            dashboard_address=":0",
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
         )

@@ -80,10 +80,46 @@ nonpu_text nonpu_number(int64_t number)
     return shown;
 }
 
+/* ---- the last code of the runtime itself, of this thread; checks of the interface have other series ---- */
+
+static __thread int32_t last_status;
+
+void nonpu_note_status(int32_t status)
+{
+    int series = status / 1000;
+    if (series == 107 || series == 207 || series == 507)
+        last_status = status;
+}
+
+static int32_t last_of(const char *api, aclrtLastErrLevel level, int clear)
+{
+    if (level != ACL_RT_THREAD_LEVEL)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "level", "ACL_RT_THREAD_LEVEL, 0", nonpu_number((int)level).text);
+    int32_t status = last_status;
+    if (clear)
+        last_status = 0;
+    return status;
+}
+
+aclError aclrtPeekAtLastError(aclrtLastErrLevel level) { return last_of("aclrtPeekAtLastError", level, 0); }
+aclError aclrtGetLastError(aclrtLastErrLevel level) { return last_of("aclrtGetLastError", level, 1); }
+
+aclError aclrtGetVersion(int32_t *majorVersion, int32_t *minorVersion, int32_t *patchVersion)
+{
+    if (!majorVersion || !minorVersion || !patchVersion)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, "aclrtGetVersion",
+                          !majorVersion ? "majorVersion" : !minorVersion ? "minorVersion" : "patchVersion", "a pointer", "null");
+    *majorVersion = ACL_MAJOR_VERSION;
+    *minorVersion = ACL_MINOR_VERSION;
+    *patchVersion = ACL_PATCH_VERSION;
+    return ACL_SUCCESS;
+}
+
 int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual)
 {
     char text[512];
     snprintf(text, sizeof text, "%s: %s must be %s (got %s)", api, what, expected, actual);
     nonpu_record_error(text);
+    nonpu_note_status(status);
     return status;
 }

@@ -35,7 +35,7 @@ typedef struct {
 
 extern nonpu_pool nonpu_tensors, nonpu_scalars, nonpu_executors, nonpu_streams;
 
-enum { NONPU_STREAM_BYTES = 128 };                         /* room for a record that only stream.c knows */
+enum { NONPU_STREAM_BYTES = 256, NONPU_CHUNKS = 4096 };   /* room for a record that only queue.h knows; chunks of a pool */
 
 void *nonpu_take(nonpu_pool *pool);                       /* a record, not yet live; NULL when memory ends */
 uintptr_t nonpu_publish(nonpu_pool *pool, void *record);  /* make it live: its handle */
@@ -44,6 +44,7 @@ void *nonpu_claim(nonpu_pool *pool, uintptr_t handle);    /* end its life; one c
 void nonpu_recycle(nonpu_pool *pool, void *record);       /* a claimed record may be taken again */
 void *nonpu_slot(nonpu_pool *pool, uint32_t index);       /* for walks over all records, live or not */
 uintptr_t nonpu_handle(nonpu_pool *pool, void *record);   /* 0 unless live */
+uint32_t nonpu_index(const void *record);                 /* the number of its slot */
 nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages: what this handle is instead */
 
 nonpu_argument nonpu_tensor_argument(const aclTensor *tensor);
@@ -72,18 +73,22 @@ void nonpu_copy_plan(nonpu_plan *to, const nonpu_plan *from);
 int nonpu_recall(nonpu_call *call, int32_t operator_index, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan);
 void nonpu_remember(const nonpu_call *call, const nonpu_plan *plan);
 
-/* ---- device, contexts, streams (stream.c) ---- */
+/* ---- device, contexts, streams (context.c, queue.c) ---- */
 int nonpu_has_context(void);
 int nonpu_no_context(const char *api);                    /* records the text, returns 107002 */
 /* Queue the plan, or run it at once if it is small and the stream idle. The plan is copied. */
 int32_t nonpu_submit(const char *api, uintptr_t stream, const nonpu_plan *plan);
 int nonpu_is_busy(void);                                  /* work is queued or running somewhere */
+uint64_t nonpu_issued(void);                              /* the number of the last piece of work that was accepted */
 
 /* ---- threads (team.c) ---- */
 int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);   /* an error number, or 0 */
 
 /* ---- memory (memory.c) ---- */
-void nonpu_release_deferred(void);                        /* no stream has work: free what aclrtFree put aside */
+extern size_t nonpu_deferred;                             /* blocks that aclrtFree has put aside; read it atomically */
+void nonpu_release_deferred(uint64_t oldest);             /* free what only work numbered below this could use */
+/* Whether the address lies in memory of aclrtMallocHost (1), other memory of ours (2) or neither (0). */
+int nonpu_memory_kind(const void *address);
 
 /* ---- the interpreter (start.c) ---- */
 extern nonpu_table nonpu_python;

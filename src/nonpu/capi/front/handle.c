@@ -7,7 +7,7 @@
 
 /* In front of every record. `next` is a slot number + 1. */
 typedef struct { uint32_t generation, index, next, unused; } header;
-enum { INDEX_SHIFT = 24, TAG_SHIFT = 48, FIELD = 0xffffff, CHUNKS = 4096 };
+enum { INDEX_SHIFT = 24, TAG_SHIFT = 48, FIELD = 0xffffff, CHUNKS = NONPU_CHUNKS };
 
 static char *tensor_chunks[CHUNKS], *scalar_chunks[CHUNKS], *executor_chunks[CHUNKS], *stream_chunks[CHUNKS];
 #define POOL(number, record, slots, table) \
@@ -73,6 +73,8 @@ uintptr_t nonpu_handle(nonpu_pool *pool, void *record)
     uint32_t generation = __atomic_load_n(&h->generation, __ATOMIC_ACQUIRE);
     return generation & 1 ? pool->tag << TAG_SHIFT | (uintptr_t)h->index << INDEX_SHIFT | (generation & FIELD) : 0;
 }
+
+uint32_t nonpu_index(const void *record) { return ((const header *)record - 1)->index; }
 
 uintptr_t nonpu_publish(nonpu_pool *pool, void *record)
 {

@@ -3,15 +3,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "front.h"
+#include "queue.h"
 
 typedef struct { uintptr_t base; uint64_t bytes, capacity; int host; } block;
 
 static block *blocks;               /* sorted by base */
 static size_t count, room;
-static void **deferred;             /* freed by the client while work was queued: released when no work is left */
-static size_t deferred_count, deferred_room;
+/* Freed by the client while work was queued: released when the work accepted until then is done. */
+static struct { void *memory; uint64_t issued; } *deferred;
+size_t nonpu_deferred;
+static size_t deferred_room;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The last blocks that were given back: a tensor in one of them is a mistake, until its memory is in use again. */
@@ -105,8 +108,10 @@ static int give_back(const char *api, void *memory, int host)
         freed[next_freed++ % FREED] = *b;
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
         /* Queued work may still use the block. The call must not wait, so the block outlives it. */
-        if (nonpu_is_busy() && reserve((void **)&deferred, deferred_count, &deferred_room, sizeof *deferred)) {
-            deferred[deferred_count++] = memory;
+        if (nonpu_is_busy() && reserve((void **)&deferred, nonpu_deferred, &deferred_room, sizeof *deferred)) {
+            deferred[nonpu_deferred].memory = memory;
+            deferred[nonpu_deferred].issued = nonpu_issued();
+            __atomic_add_fetch(&nonpu_deferred, 1, __ATOMIC_RELEASE);
             memory = NULL;
         }
     }
@@ -119,13 +124,17 @@ static int give_back(const char *api, void *memory, int host)
     return ACL_SUCCESS;
 }
 
-void nonpu_release_deferred(void)
+void nonpu_release_deferred(uint64_t oldest)
 {
-    if (!__atomic_load_n(&deferred_count, __ATOMIC_RELAXED))
-        return;
     pthread_mutex_lock(&lock);
-    while (deferred_count)
-        free(deferred[--deferred_count]);
+    size_t kept = 0;
+    for (size_t i = 0; i < nonpu_deferred; i++) {
+        if (deferred[i].issued < oldest)
+            free(deferred[i].memory);
+        else
+            deferred[kept++] = deferred[i];
+    }
+    __atomic_store_n(&nonpu_deferred, kept, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }
 
@@ -145,75 +154,98 @@ int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, ui
     return b != NULL;
 }
 
+int nonpu_memory_kind(const void *address)
+{
+    pthread_mutex_lock(&lock);
+    const block *b = block_of((uintptr_t)address);
+    int kind = !b ? 0 : b->host ? 1 : 2;
+    pthread_mutex_unlock(&lock);
+    return kind;
+}
+
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
     (void)policy;                   /* a hint about pages */
     return allocate("aclrtMalloc", "devPtr", devPtr, size, 0);
 }
 
+/* What these two promise beyond aclrtMalloc is about caches and padding. */
+aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    (void)policy;
+    return allocate("aclrtMallocAlign32", "devPtr", devPtr, size, 0);
+}
+
+aclError aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
+{
+    (void)policy;
+    return allocate("aclrtMallocCached", "devPtr", devPtr, size, 0);
+}
+
+aclError aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy, aclrtMallocConfig *cfg)
+{
+    static const char api[] = "aclrtMallocWithCfg";
+    (void)policy;
+    if (cfg && cfg->numAttrs && !cfg->attrs)
+        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "cfg->attrs", "a pointer to as many attributes as counted", "null");
+    return allocate(api, "devPtr", devPtr, size, 0);
+}
+
 aclError aclrtFree(void *devPtr) { return give_back("aclrtFree", devPtr, 0); }
+
+aclError aclrtFreeWithDevSync(void *devPtr)
+{
+    static const char api[] = "aclrtFreeWithDevSync";
+    int32_t status = devPtr ? nonpu_may_wait(api) : ACL_SUCCESS;
+    if (status)
+        return status;
+    if (devPtr)
+        nonpu_synchronize_all();    /* failures of the work stay for whoever asks for its results */
+    return give_back(api, devPtr, 0);
+}
+
 aclError aclrtMallocHost(void **hostPtr, size_t size) { return allocate("aclrtMallocHost", "hostPtr", hostPtr, size, 1); }
 aclError aclrtFreeHost(void *hostPtr) { return give_back("aclrtFreeHost", hostPtr, 1); }
 
-/* A range that starts in one of our blocks must end in it: the block's slack counts as part of it. */
-static int fits(uintptr_t address, size_t size)
+/* Memory that can be had without swapping, as the kernel estimates it; of a kernel that does not, what is unused. */
+static uint64_t available_memory(void)
 {
-    uintptr_t base;
-    uint64_t bytes, capacity;
-    return !nonpu_find_block(address, &base, &bytes, &capacity) || !bytes || size <= capacity - (address - base);
+    char line[128];
+    unsigned long long kilobytes = 0;
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && fgets(line, sizeof line, file) && !kilobytes)
+        if (sscanf(line, "MemAvailable: %llu", &kilobytes) != 1)
+            kilobytes = 0;
+    if (file)
+        fclose(file);
+    return kilobytes ? kilobytes * 1024 : (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static int overrun(const char *api, const char *what)
+aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *available, size_t *total)
 {
-    return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, what, "a range inside its allocation", "one that ends behind it");
-}
-
-static nonpu_text at_most(const char *name, size_t value)
-{
-    nonpu_text bound;
-    snprintf(bound.text, sizeof bound.text, "at most %s, %zu", name, value);
-    return bound;
-}
-
-aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t copied, aclrtMemcpyKind kind)
-{
-    static const char api[] = "aclrtMemcpy";
-    if (!copied)
-        return ACL_SUCCESS;
-    if (!dst || !src)
-        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, dst ? "src" : "dst", "a pointer", "null");
-    if ((unsigned)kind > ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)
-        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "kind", "0 to 5", nonpu_number((int64_t)kind).text);
-    if (copied > destMax)
-        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", at_most("destMax", destMax).text, nonpu_number((int64_t)copied).text);
-    if (dst == src)
-        return ACL_SUCCESS;
-    if (!nonpu_has_context())
-        return nonpu_no_context(api);
-    if (!fits((uintptr_t)dst, copied))
-        return overrun(api, "dst");
-    if (!fits((uintptr_t)src, copied))
-        return overrun(api, "src");
-    memmove(dst, src, copied);
+    int32_t status = nonpu_wanted("aclrtGetMemInfo", available, "free");
+    if (!status)
+        status = nonpu_wanted("aclrtGetMemInfo", total, "total");
+    if (status)
+        return status;
+    int known = (unsigned)attr <= ACL_HBM_MEM_NORMAL;
+    *available = known ? available_memory() : 0;
+    *total = known ? (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) : 0;
     return ACL_SUCCESS;
 }
 
-aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t set)
+aclError aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
-    static const char api[] = "aclrtMemset";
-    if (!set)
-        return ACL_SUCCESS;
-    if (!devPtr)
-        return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "devPtr", "a pointer", "null");
-    if (set > maxCount)
-        return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, "count", at_most("maxCount", maxCount).text, nonpu_number((int64_t)set).text);
-    if (!nonpu_has_context())
-        return nonpu_no_context(api);
-    if (!fits((uintptr_t)devPtr, set))
-        return overrun(api, "devPtr");
-    memset(devPtr, value, set);
+    static const char api[] = "aclrtPointerGetAttributes";
+    static const aclrtMemLocationType types[] = { ACL_MEM_LOCATION_TYPE_UNREGISTERED, ACL_MEM_LOCATION_TYPE_HOST, ACL_MEM_LOCATION_TYPE_DEVICE };
+    if (!ptr || !attributes)
+        return nonpu_null(api, ptr ? "attributes" : "ptr");
+    memset(attributes, 0, sizeof *attributes);
+    attributes->location.type = types[nonpu_memory_kind(ptr)];
+    attributes->pageSize = (uint32_t)sysconf(_SC_PAGESIZE);
     return ACL_SUCCESS;
 }
+
 
 /* The runtime's own conversions know no infinity and no NaN: exponent 31 is an ordinary one. */
 float aclFloat16ToFloat(aclFloat16 value)

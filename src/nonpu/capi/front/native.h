@@ -78,10 +78,11 @@ void nonpu_set_threads(int32_t count);                         /* 0: as the envi
 int32_t nonpu_get_threads(void);
 
 uintptr_t nonpu_stream_create(void);
-int32_t nonpu_stream_destroy(uintptr_t stream);
+int32_t nonpu_stream_destroy(uintptr_t stream);                /* not 0: it was none, or its work goes on */
 int32_t nonpu_stream_synchronize(uintptr_t stream);            /* 0: the default stream of the process */
 int32_t nonpu_stream_idle(uintptr_t stream);                   /* 1: everything queued has run */
 void nonpu_synchronize_all(void);
+void nonpu_end_queues(void);                                   /* at the end of the process: finish, but run no more callbacks */
 
 /* The block of aclrtMalloc or aclrtMallocHost that `address` lies in: 1 and its extent, or 0. `capacity`, which
    may be null, counts the slack behind the request as well. A block given back lately has 0 bytes. */
@@ -94,6 +95,7 @@ void nonpu_forget_calls(void);
 void nonpu_record_error(const char *text);
 const char *nonpu_take_error(void);                            /* as aclGetRecentErrMsg: NULL if there is none */
 void nonpu_set_error_scope(int32_t process);
+void nonpu_note_status(int32_t status);                        /* for aclrtGetLastError, if it is a runtime-level code */
 
 /* An exception of Python that is not ours to answer, Ctrl-C above all: it is raised in the caller's Python, once the C
    function that this thread is in has returned. */
