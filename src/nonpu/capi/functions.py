@@ -7,64 +7,12 @@ Sources: the public headers of the runtime (``acl_rt.h``, ``acl_base_rt.h``) and
 
 from __future__ import annotations
 
+from nonpu.capi import functions_meta, functions_names
+from nonpu.capi.declarations import META, META_BASE, RUNTIME, RUNTIME_BASE, Enumeration, Function
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
-
-
-class Function:
-    """One exported function.
-
-    Attributes
-    ----------
-    header : str
-        Header that declares it, below ``include``.
-    result : str
-        C type of the result.
-    name : str
-        Its name.
-    parameters : tuple of (str, str)
-        C type and name of each parameter.
-    text : str
-        What it does, one sentence for the header.
-    python_failure : str
-        Not empty where `nonpu.capi.exports` implements the function: the C expression to return when Python cannot run.
-    """
-
-    __slots__ = ("header", "name", "parameters", "python_failure", "result", "text")
-
-    def __init__(
-        self,
-        header: str,
-        result: str,
-        name: str,
-        *parameters: tuple[str, str],
-        text: str,
-        python_failure: str = "",
-    ) -> None:
-        self.header = header
-        self.result = result
-        self.name = name
-        self.parameters = parameters
-        self.text = text
-        self.python_failure = python_failure
-
-
-class Enumeration:
-    """One C enumeration: its name, the header that defines it, and its enumerators in order."""
-
-    __slots__ = ("header", "members", "name")
-
-    def __init__(self, header: str, name: str, members: dict[str, int]) -> None:
-        self.header = header
-        self.name = name
-        self.members = members
-
-
-RUNTIME: Final = "acl/acl_rt.h"
-RUNTIME_BASE: Final = "acl/acl_base_rt.h"
-META: Final = "aclnn/acl_meta.h"
-META_BASE: Final = "aclnn/aclnn_base.h"
 
 ENUMERATIONS: Final = (
     Enumeration(RUNTIME, "aclrtRunMode", {"ACL_DEVICE": 0, "ACL_HOST": 1}),
@@ -99,6 +47,7 @@ ENUMERATIONS: Final = (
             "ACL_MEMCPY_INTER_DEVICE_TO_DEVICE": 7,
         },
     ),
+    *functions_meta.ENUMERATIONS,
 )
 
 FUNCTIONS: Final = (
@@ -309,4 +258,10 @@ FUNCTIONS: Final = (
         python_failure="ACLNN_ERR_INNER",
     ),
     Function(META_BASE, "aclnnStatus", "aclnnFinalize", text="Undo aclnnInit.", python_failure="ACLNN_ERR_INNER"),
+    *functions_meta.FUNCTIONS,
 )
+STRUCTURES: Final = functions_meta.STRUCTURES
+# What is exported without working, unless a table above has it.
+NAMES: Final = functions_names.missing(function.name for function in FUNCTIONS)
+
+__all__ = ["ENUMERATIONS", "FUNCTIONS", "NAMES", "STRUCTURES", "Enumeration", "Function"]

@@ -87,3 +87,8 @@ int nonpu_fail(int status, const char *api, const char *what, const char *expect
     nonpu_record_error(text);
     return status;
 }
+
+int nonpu_unsupported(const char *api)
+{
+    return nonpu_fail(ACL_ERROR_API_NOT_SUPPORT, api, "the call", "one that operators need", "a function that is here in name only");
+}

@@ -1,8 +1,13 @@
 /* Device and host memory: both are memory of this process, in blocks that are known by address. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include "front.h"
 
@@ -18,6 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { FREED = 64 };
 static block freed[FREED];
 static unsigned next_freed;
+uint64_t nonpu_frees;
 
 static block *freed_block(uintptr_t base, uint64_t size)
 {
@@ -103,6 +109,7 @@ static int give_back(const char *api, void *memory, int host)
     int known = b && b->base == (uintptr_t)memory && b->host == host;
     if (known) {
         freed[next_freed++ % FREED] = *b;
+        __atomic_store_n(&nonpu_frees, nonpu_frees + 1, __ATOMIC_RELEASE);
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
         /* Queued work may still use the block. The call must not wait, so the block outlives it. */
         if (nonpu_is_busy() && reserve((void **)&deferred, deferred_count, &deferred_room, sizeof *deferred)) {
@@ -143,6 +150,38 @@ int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, ui
     }
     pthread_mutex_unlock(&lock);
     return b != NULL;
+}
+
+/* ---- memory that the runtime did not allocate: would a kernel's access end the process? ---- */
+
+enum { POPULATE_WRITE = 23 };       /* MADV_POPULATE_WRITE: as a write would, but without one; Linux 5.14 */
+
+static int is_readable(uintptr_t address)
+{
+    char byte;
+    struct iovec here = { &byte, 1 }, there = { (void *)address, 1 };
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) >= 0 || errno != EFAULT;
+}
+
+static int is_writable(uintptr_t address, uintptr_t page)
+{
+    static char own;
+    if (!madvise((void *)(address & ~(page - 1)), page, POPULATE_WRITE) || (errno != EFAULT && errno != EINVAL))
+        return 1;
+    return madvise((void *)((uintptr_t)&own & ~(page - 1)), page, POPULATE_WRITE) != 0;     /* this kernel cannot tell */
+}
+
+int32_t nonpu_probe(uintptr_t address, uint64_t bytes, int32_t written)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = address & ~(page - 1), last = address + bytes - 1;
+    if (!bytes)
+        return 0;
+    /* Writes nothing, whatever its name says, and finds holes. */
+    if (last < address || (msync((void *)start, last - start + 1, MS_ASYNC) && errno == ENOMEM))
+        return 1;
+    if (!is_readable(address) || !is_readable(last))
+        return 2;
+    return written && !(is_writable(address, page) && is_writable(last, page)) ? 3 : 0;
 }
 
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
