@@ -30,6 +30,12 @@ def test_rebinding(case: str, tmp_path: Path) -> None:
     expect_pass("rebind.c", case, tmp_path)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_misuse_in_random_order(seed: int, tmp_path: Path) -> None:
+    """Whatever is passed, each function returns a documented status, with a text."""
+    expect_pass("fuzz.c", "nothing_crashes", tmp_path, {"SEED": str(seed), "ROUNDS": "20000"})
+
+
 def built(source: Path, compiler: str, *flags: str, folder: Path) -> Path:
     """Return the executable of a source file, compiled without a warning."""
     if shutil.which(compiler) is None:

@@ -171,13 +171,24 @@ static int is_writable(uintptr_t address, uintptr_t page)
     return madvise((void *)((uintptr_t)&own & ~(page - 1)), page, POPULATE_WRITE) != 0;     /* this kernel cannot tell */
 }
 
+/* mincore wants to say which pages are resident; here it only has to find holes. */
+static int is_mapped(uintptr_t start, uintptr_t last, uintptr_t page)
+{
+    unsigned char resident[4096];
+    for (uintptr_t left = (last - start) / page + 1, pages; left; left -= pages, start += pages * page) {
+        pages = left < sizeof resident ? left : sizeof resident;
+        if (mincore((void *)start, pages * page, resident) && errno == ENOMEM)
+            return 0;
+    }
+    return 1;
+}
+
 int32_t nonpu_probe(uintptr_t address, uint64_t bytes, int32_t written)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = address & ~(page - 1), last = address + bytes - 1;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), last = address + bytes - 1;
     if (!bytes)
         return 0;
-    /* Writes nothing, whatever its name says, and finds holes. */
-    if (last < address || (msync((void *)start, last - start + 1, MS_ASYNC) && errno == ENOMEM))
+    if (last < address || !is_mapped(address & ~(page - 1), last, page))
         return 1;
     if (!is_readable(address) || !is_readable(last))
         return 2;
