@@ -36,7 +36,7 @@ EXPECTED = {
     "aclnn/opdev/op_errno.h",
     "aclnnop/aclnn_util.h",
     "aclnnop/aclnn_ops_nn.h",
-    "aclnnop/aclnn_ops_math.h",
+    *(f"aclnnop/aclnn_ops_{name}.h" for name in ("math", "cv", "transformer")),
     *(f"aclnnop/{folder}{op.header}" for op in OPS for folder in ("", "level2/")),
 }
 

@@ -1,6 +1,7 @@
 /* Repeatable executors and other addresses for them; memory and objects that go too early. */
 #include "case.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "acl/acl.h"
@@ -256,6 +257,56 @@ CASE(moving_over_and_over)
     }
 }
 
+static void *keep_moving(void *unused)
+{
+    EXPECT_IS(aclrtSetDevice(0), 0);
+    float *grad = device(8, 1), *output = device(16, 0), *result = device(8, 9);
+    for (int i = 0; i < 16; i++)
+        output[i] = (float)(i / 8 + 2);
+    call c = plan(grad, output, result, 8);
+    aclrtStream stream = NULL;
+    EXPECT_IS(aclrtCreateStream(&stream), 0);
+    EXPECT_IS(aclSetAclOpExecutorRepeatable(c.executor), 0);
+    for (int round = 0; round < 500; round++) {
+        int at = round % 2;
+        EXPECT_IS(aclSetInputTensorAddr(c.executor, 1, c.output, output + 8 * at), 0);
+        EXPECT_IS(aclnnSigmoidBackward(NULL, 0, c.executor, stream), 0);
+        EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+        EXPECT(result[7] == (at ? -6 : -2));
+    }
+    EXPECT_IS(aclDestroyAclOpExecutor(c.executor), 0);
+    EXPECT_IS(aclrtDestroyStream(stream), 0);
+    return unused;
+}
+
+CASE(threads_move_their_own_executors)
+{
+    pthread_t threads[8];
+    begin();
+    for (int i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, keep_moving, NULL);
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+}
+
+CASE(a_raw_address_counts_from_the_next_phase_one)
+{
+    begin();
+    float *grad = device(8, 1), *output = device(8, 2), *result = device(8, 9), *other = device(8, 3);
+    uint64_t workspace;
+    call c = plan(grad, output, result, 8);
+    EXPECT_IS(aclSetRawTensorAddr(c.output, other), 0);
+    run(&c);
+    EXPECT(result[0] == -2);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(c.grad, c.output, c.result, &workspace, &c.executor), 0);
+    run(&c);
+    EXPECT(result[0] == -6);
+    int64_t count = 4;
+    EXPECT_IS(aclInitTensor(c.output, &count, 1, ACL_FLOAT, NULL, 4, ACL_FORMAT_ND, NULL, 0, output), 0);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(c.grad, c.output, c.result, &workspace, &c.executor), ACLNN_ERR_PARAM_INVALID);
+    EXPECT_TEXT("aclnnSigmoidBackwardGetWorkspaceSize", "shape");
+}
+
 CASE(memory_that_is_freed_between_the_phases_is_noticed)
 {
     begin();
@@ -356,6 +407,8 @@ RUN(ENTRY(new_addresses_take_effect_at_the_next_run), ENTRY(the_reserved_names_d
     ENTRY(a_scalar_may_be_gone_when_an_address_changes), ENTRY(a_shared_tensor_moves_everywhere),
     ENTRY(overlap_that_a_new_address_brings_is_handled), ENTRY(addresses_are_judged_as_in_phase_one), ENTRY(arguments_are_checked),
     ENTRY(tensors_of_lists), ENTRY(tensors_that_went_too_early_cannot_move), ENTRY(an_executor_that_runs_once_can_move_before),
-    ENTRY(moving_over_and_over), ENTRY(memory_that_is_freed_between_the_phases_is_noticed),
+    ENTRY(moving_over_and_over),
+    ENTRY(threads_move_their_own_executors), ENTRY(a_raw_address_counts_from_the_next_phase_one),
+    ENTRY(memory_that_is_freed_between_the_phases_is_noticed),
     ENTRY(a_workspace_that_goes_early_does_not_matter), ENTRY(addresses_that_are_not_mapped_are_refused),
     ENTRY(memory_that_ends_too_early_is_refused), ENTRY(memory_without_permission_is_refused))

@@ -324,7 +324,7 @@ def operator_headers(ops: tuple[Op, ...]) -> dict[str, str]:
     for path, text in {
         "aclnnop/aclnn_util.h": f"#ifndef ACLNN_API\n{util}\n#endif",
         "aclnnop/aclnn_ops_nn.h": includes(*(op.header for op in ops)),
-        "aclnnop/aclnn_ops_math.h": includes("aclnn/aclnn_base.h"),
+        **{f"aclnnop/aclnn_ops_{name}.h": includes("aclnn/aclnn_base.h") for name in ("math", "cv", "transformer")},
     }.items():
         texts[path] = guarded(path, text)
     return texts

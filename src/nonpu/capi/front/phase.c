@@ -93,7 +93,8 @@ static __attribute__((noinline, cold)) int32_t check_memory(const char *api, non
 {
     uint64_t frees = __atomic_load_n(&nonpu_frees, __ATOMIC_ACQUIRE);
     const nonpu_plan *plan = &e->plan;
-    if ((plan->launches > 0 && is_stale(&plan->main)) || (plan->launches > 1 && is_stale(&plan->tail)))
+    /* Python keeps the memory of its tensors alive; arrays may lie where a block was once. */
+    if (e->operator_index >= 0 && ((plan->launches > 0 && is_stale(&plan->main)) || (plan->launches > 1 && is_stale(&plan->tail))))
         return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, "the memory of the tensors", "live until this call", "memory that was given back");
     e->frees = frees;
     return ACLNN_SUCCESS;
