@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 pytestmark = needs_c
 
 
-@pytest.mark.parametrize("case", cases("meta.c"))
+@pytest.mark.parametrize("case", cases("tier2_meta.c"))
 def test_meta_function(case: str, tmp_path: Path) -> None:
     """Arrays, lists, getters, data buffers: documented statuses, and never a crash."""
-    expect_pass("meta.c", case, tmp_path)
+    expect_pass("tier2_meta.c", case, tmp_path)
 
 
-@pytest.mark.parametrize("case", cases("rebind.c"))
+@pytest.mark.parametrize("case", cases("tier2_rebinding.c"))
 def test_rebinding(case: str, tmp_path: Path) -> None:
     """Executors move to other addresses, judged as in phase one; what is gone or never was memory is refused."""
-    expect_pass("rebind.c", case, tmp_path)
+    expect_pass("tier2_rebinding.c", case, tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_misuse_in_random_order(seed: int, tmp_path: Path) -> None:
     """Whatever is passed, each function returns a documented status, with a text."""
-    expect_pass("fuzz.c", "nothing_crashes", tmp_path, {"SEED": str(seed), "ROUNDS": "20000"})
+    expect_pass("misuse.c", "nothing_crashes", tmp_path, {"SEED": str(seed), "ROUNDS": "20000"})
 
 
 def built(source: Path, compiler: str, *flags: str, folder: Path) -> Path:
@@ -51,12 +51,12 @@ def built(source: Path, compiler: str, *flags: str, folder: Path) -> Path:
 @pytest.mark.parametrize("standard", ["c++11", "c++20"])
 def test_from_cpp(compiler: str, standard: str, tmp_path: Path) -> None:
     """delete[], any arguments for bare names, and the log, which is printed where the switch is on."""
-    program = built(HERE / "meta.cpp", compiler, f"-std={standard}", "-pedantic", folder=tmp_path)
+    program = built(HERE / "tier2_meta.cpp", compiler, f"-std={standard}", "-pedantic", folder=tmp_path)
     finished = run(program, env={"ASCEND_GLOBAL_LOG_LEVEL": "", "ASCEND_SLOG_PRINT_TO_STDOUT": ""})
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")
     lines = run(program, env={"ASCEND_SLOG_PRINT_TO_STDOUT": "1"}).stdout.splitlines()
     assert [line.partition(" logging: ")[2] for line in lines] == ["no values", "two values 2", "x" * 1023]
-    assert all(line.startswith("[ERROR] APP ") and "meta.cpp:" in line for line in lines)
+    assert all(line.startswith("[ERROR] APP ") and "tier2_meta.cpp:" in line for line in lines)
     lower = run(program, env={"ASCEND_LOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "0"}).stdout
     assert "[INFO] APP " in lower
     assert run(program, env={"ASCEND_LOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "4"}).stdout == ""

@@ -323,6 +323,6 @@ FUNCTIONS: Final = (
         ("uint32_t", "deviceId"),
         ("aclDeviceInfo", "deviceInfo"),
         ("int64_t *", "value"),
-        text="Processors and second-level cache of this machine, which is what computes.",
+        text="Cores are the threads that a launch may use, the cache is this machine's.",
     ),
 )

@@ -289,6 +289,7 @@ aclError aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int
         return nonpu_fail(ACL_ERROR_RT_INVALID_DEVICEID, api, "deviceId", "0", nonpu_number(deviceId).text);
     if ((unsigned)deviceInfo > ACL_DEVICE_INFO_L2_SIZE)
         return nonpu_fail(ACL_ERROR_INVALID_PARAM, api, "deviceInfo", "0 to 2", nonpu_number((int64_t)deviceInfo).text);
-    *value = deviceInfo == ACL_DEVICE_INFO_L2_SIZE ? sysconf(_SC_LEVEL2_CACHE_SIZE) : nonpu_get_threads();
+    long cache = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    *value = deviceInfo != ACL_DEVICE_INFO_L2_SIZE ? nonpu_get_threads() : cache > 0 ? cache : 0;
     return ACL_SUCCESS;
 }
