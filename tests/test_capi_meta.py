@@ -31,9 +31,10 @@ def test_rebinding(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_misuse_in_random_order(seed: int, tmp_path: Path) -> None:
-    """Whatever is passed, each function returns a documented status, with a text."""
-    expect_pass("misuse.c", "nothing_crashes", tmp_path, {"SEED": str(seed), "ROUNDS": "20000"})
+@pytest.mark.parametrize(("case", "rounds"), list(zip(cases("misuse.c"), (20000, 2000), strict=True)))
+def test_misuse_in_random_order(case: str, rounds: int, seed: int, tmp_path: Path) -> None:
+    """Whatever is passed, by one thread or by eight, each function returns a documented status, with a text."""
+    expect_pass("misuse.c", case, tmp_path, {"SEED": str(seed), "ROUNDS": str(rounds)})
 
 
 def built(source: Path, compiler: str, *flags: str, folder: Path) -> Path:

@@ -1,14 +1,16 @@
 /* Every function of the meta interface with live, destroyed, foreign, null and invented arguments, in random order. */
 #include "case.h"
 
+#include <pthread.h>
+
 #include "acl/acl.h"
 #include "aclnn/opdev/op_errno.h"
 #include "aclnnop/aclnn_ops_nn.h"
 
 enum { KEPT = 64, ELEMENTS = 16 };
 
-static uint64_t state;
-static uintptr_t kept[KEPT];       /* handles of every kind, live or not */
+static __thread uint64_t state;
+static uintptr_t kept[KEPT];       /* handles of every kind, live or not, which all threads use */
 static float *memory[4];
 
 static unsigned random_below(unsigned count)
@@ -29,18 +31,18 @@ static void *any(void)
     case 2:
         return (void *)(uintptr_t)random_below(1 << 30);
     case 3:
-        return (void *)(kept[random_below(KEPT)] ^ (uintptr_t)1 << random_below(64));
+        return (void *)(__atomic_load_n(&kept[random_below(KEPT)], __ATOMIC_RELAXED) ^ (uintptr_t)1 << random_below(64));
     case 4:
         return (void *)(uintptr_t)(state * 0x9e3779b97f4a7c15u);
     default:
-        return (void *)kept[random_below(KEPT)];
+        return (void *)__atomic_load_n(&kept[random_below(KEPT)], __ATOMIC_RELAXED);
     }
 }
 
 static void keep(const void *handle)
 {
     if (handle)
-        kept[random_below(KEPT)] = (uintptr_t)handle;
+        __atomic_store_n(&kept[random_below(KEPT)], (uintptr_t)handle, __ATOMIC_RELAXED);
 }
 
 static void *address(void)
@@ -230,17 +232,12 @@ static void judge(int status)
     EXPECT(!status || text);
 }
 
-CASE(nothing_crashes)
+static void *misuse(void *number)
 {
     const char *seed = getenv("SEED"), *rounds = getenv("ROUNDS");
-    state = seed ? strtoull(seed, NULL, 10) : 1;
-    EXPECT_IS(aclInit(NULL), 0);
+    state = (seed ? strtoull(seed, NULL, 10) : 1) + (uintptr_t)number * 1000003;
     EXPECT_IS(aclrtSetDevice(0), 0);
-    for (int i = 0; i < 4; i++) {
-        EXPECT_IS(aclrtMalloc((void **)&memory[i], ELEMENTS * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST), 0);
-        memset(memory[i], 0, ELEMENTS * sizeof(float));
-    }
-    for (long i = rounds ? atol(rounds) : 50000; i > 0 && !failures; i--) {
+    for (long i = rounds ? atol(rounds) : 20000; i > 0 && !failures; i--) {
         switch (random_below(8)) {
         case 0:
         case 1:
@@ -257,7 +254,36 @@ CASE(nothing_crashes)
             judge(operate());
         }
     }
+    return NULL;
+}
+
+static void begin(void)
+{
+    EXPECT_IS(aclInit(NULL), 0);
+    EXPECT_IS(aclrtSetDevice(0), 0);
+    for (int i = 0; i < 4; i++) {
+        EXPECT_IS(aclrtMalloc((void **)&memory[i], ELEMENTS * sizeof(float), ACL_MEM_MALLOC_HUGE_FIRST), 0);
+        memset(memory[i], 0, ELEMENTS * sizeof(float));
+    }
+}
+
+CASE(nothing_crashes)
+{
+    begin();
+    misuse(NULL);
     EXPECT_IS(aclrtSynchronizeDevice(), 0);
 }
 
-RUN(ENTRY(nothing_crashes))
+CASE(nothing_crashes_whoever_else_uses_the_objects)
+{
+    enum { THREADS = 8 };
+    pthread_t threads[THREADS];
+    begin();
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, misuse, (void *)(uintptr_t)i);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    EXPECT_IS(aclrtSynchronizeDevice(), 0);
+}
+
+RUN(ENTRY(nothing_crashes), ENTRY(nothing_crashes_whoever_else_uses_the_objects))

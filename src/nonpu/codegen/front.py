@@ -35,6 +35,8 @@ NOT_SUPPORTED = """
 #define NAME(name) ACL_FUNC_VISIBILITY aclError name(void) { return nonpu_unsupported(#name); }
 #define POINTER(type, name) ACL_FUNC_VISIBILITY type name(void) { nonpu_unsupported(#name); return NULL; }
 """
+# NONPU_PASSED in front.h.
+MAX_ARGUMENTS = 12
 JUDGE = (
     "int32_t",
     "judge",
@@ -103,6 +105,7 @@ def argument(param: Parameter) -> str:
 
 def operator_entries(index: int, op: Op) -> str:
     """Return both functions of one operator."""
+    assert len(op.params) <= MAX_ARGUMENTS, f"{op.api}: front.h has room for {MAX_ARGUMENTS} arguments"
     arguments = ", ".join(argument(param) for param in op.params)
     return f"""
 {declaration("aclnnStatus", op.phase_one, op.c_phase_one)}

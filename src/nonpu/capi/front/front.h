@@ -56,9 +56,15 @@ nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages:
 nonpu_argument nonpu_tensor_argument(const aclTensor *tensor);
 nonpu_argument nonpu_scalar_argument(const aclScalar *scalar);
 
-/* The arguments of a planned call, kept so that it can be judged again with other addresses (rebind.c). */
-typedef struct nonpu_kept nonpu_kept;
+/* Copies of a call's arguments: of one that is judged, so that it stays as it is, and of one that may be judged again with
+   other addresses, since the objects may be gone by then. */
 enum { NONPU_PASSED = 12 };
+typedef struct {
+    int32_t count;
+    nonpu_argument arguments[NONPU_PASSED];
+    union { nonpu_tensor tensor; nonpu_scalar scalar; } records[NONPU_PASSED];
+} nonpu_kept;
+void nonpu_copy_arguments(nonpu_kept *to, int32_t count, const nonpu_argument *arguments);  /* at most NONPU_PASSED */
 
 typedef struct {
     int32_t repeatable;

@@ -76,7 +76,12 @@ static int32_t destroy(const char *api, int which, const void *object)
         else if (element)
             status = nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, "each element", "live or null", nonpu_describe(elements, element).text);
     }
-    free(b->data);
+    /* Who reads a list holds the lock of its pool while doing so. */
+    pthread_mutex_lock(&nonpu_blocks[which].lock);
+    void *data = b->data;
+    *b = (nonpu_block){ 0, NULL };
+    pthread_mutex_unlock(&nonpu_blocks[which].lock);
+    free(data);
     nonpu_recycle(&nonpu_blocks[which], b);
     return status;
 }

@@ -28,7 +28,7 @@ static uintptr_t make_executor(int32_t operator_index, int32_t count, const nonp
     e->operator_index = operator_index;
     e->kept = NULL;
     e->frees = __atomic_load_n(&nonpu_frees, __ATOMIC_ACQUIRE);
-    for (int32_t i = 0; i < count && i < NONPU_PASSED; i++)
+    for (int32_t i = 0; i < count; i++)
         e->passed[i] = (uint64_t)arguments[i].integer;
     nonpu_copy_plan(&e->plan, plan);
     return nonpu_publish(&nonpu_executors, e);
@@ -43,20 +43,30 @@ static void recycle(nonpu_executor *e)
     nonpu_recycle(&nonpu_executors, e);
 }
 
-int32_t nonpu_plan_call(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan)
+/* Judge copies: whatever other threads do to the objects meanwhile, what is remembered is what was judged. */
+static __attribute__((noinline)) int32_t judge(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments,
+                                               nonpu_plan *plan)
 {
+    nonpu_kept copies;
     nonpu_call call;
-    if (nonpu_recall(&call, operator_index, count, arguments, plan))
-        return ACLNN_SUCCESS;
     plan->launches = plan->temporary = 0;
     if (nonpu_enter(api))
         return ACLNN_ERR_INNER;
+    nonpu_copy_arguments(&copies, count, arguments);
+    if (nonpu_recall(&call, operator_index, count, copies.arguments, plan))
+        return ACLNN_SUCCESS;
     nonpu_float_mode mode = nonpu_float_enter();
-    int32_t status = nonpu_python.judge(operator_index, count, (nonpu_argument *)(uintptr_t)arguments, plan);
+    int32_t status = nonpu_python.judge(operator_index, count, copies.arguments, plan);
     nonpu_float_leave(mode);
     if (!status)
         nonpu_remember(&call, plan);
     return status;
+}
+
+int32_t nonpu_plan_call(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan)
+{
+    nonpu_call call;
+    return nonpu_recall(&call, operator_index, count, arguments, plan) ? ACLNN_SUCCESS : judge(operator_index, api, count, arguments, plan);
 }
 
 int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,

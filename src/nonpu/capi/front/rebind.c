@@ -4,38 +4,37 @@
 
 #include "front.h"
 
-/* Copies, because the objects may be gone by then: scalars may be destroyed once phase one has read them. */
-struct nonpu_kept {
-    int32_t count;
-    nonpu_argument arguments[NONPU_PASSED];
-    union { nonpu_tensor tensor; nonpu_scalar scalar; } records[NONPU_PASSED];
-};
+void nonpu_copy_arguments(nonpu_kept *to, int32_t count, const nonpu_argument *arguments)
+{
+    to->count = count;
+    for (int32_t i = 0; i < count; i++) {
+        to->arguments[i] = arguments[i];
+        if (!arguments[i].record)
+            continue;
+        memcpy(&to->records[i], arguments[i].record, arguments[i].kind == 1 ? sizeof(nonpu_tensor) : sizeof(nonpu_scalar));
+        to->arguments[i].record = &to->records[i];
+    }
+}
 
 static int is_tensor(char letter) { return letter == 'i' || letter == 'o'; }
 
-static nonpu_kept *copy_arguments(const nonpu_executor *e)
+/* What phase one was given, or null if something of it is destroyed. */
+static nonpu_kept *copy_passed(const nonpu_executor *e)
 {
     const char *signature = e->operator_index < 0 ? "" : nonpu_signatures[e->operator_index];
-    size_t count = strlen(signature);
-    nonpu_kept *kept = count && count <= NONPU_PASSED ? calloc(1, sizeof *kept) : NULL;
-    if (!kept)
-        return NULL;
-    kept->count = (int32_t)count;
-    for (size_t i = 0; i < count; i++) {
+    int32_t count = (int32_t)strlen(signature);
+    nonpu_argument arguments[NONPU_PASSED];
+    for (int32_t i = 0; i < count && i < NONPU_PASSED; i++) {
         uintptr_t passed = (uintptr_t)e->passed[i];
-        nonpu_argument *a = &kept->arguments[i];
-        *a = is_tensor(signature[i]) ? nonpu_tensor_argument((const aclTensor *)passed)
-           : signature[i] == 's' ? nonpu_scalar_argument((const aclScalar *)passed)
-           : (nonpu_argument){ .kind = 3, .state = 1, .integer = (int64_t)passed };
-        if (a->state == 2) {        /* destroyed since phase one */
-            free(kept);
+        arguments[i] = is_tensor(signature[i]) ? nonpu_tensor_argument((const aclTensor *)passed)
+                     : signature[i] == 's' ? nonpu_scalar_argument((const aclScalar *)passed)
+                     : (nonpu_argument){ .kind = 3, .state = 1, .integer = (int64_t)passed };
+        if (arguments[i].state == 2)
             return NULL;
-        }
-        if (a->record) {
-            memcpy(&kept->records[i], a->record, a->kind == 1 ? sizeof(nonpu_tensor) : sizeof(nonpu_scalar));
-            a->record = &kept->records[i];
-        }
     }
+    nonpu_kept *kept = count && count <= NONPU_PASSED ? malloc(sizeof *kept) : NULL;
+    if (kept)
+        nonpu_copy_arguments(kept, count, arguments);
     return kept;
 }
 
@@ -47,7 +46,7 @@ static void put(nonpu_executor *e, nonpu_kept *kept) { free(__atomic_exchange_n(
 void nonpu_keep_arguments(nonpu_executor *e)
 {
     if (!__atomic_load_n(&e->kept, __ATOMIC_ACQUIRE))
-        put(e, copy_arguments(e));
+        put(e, copy_passed(e));
 }
 
 void nonpu_drop_arguments(nonpu_executor *e) { put(e, NULL); }
@@ -124,15 +123,20 @@ static int32_t rebind(const char *api, const char *letters, aclOpExecutor *execu
 static int32_t rebind_element(const char *api, const char *letters, aclOpExecutor *executor, size_t index, size_t element, aclTensorList *list,
                               void *addr)
 {
-    const nonpu_block *tensors = nonpu_find(&nonpu_blocks[NONPU_TENSOR_LISTS], (uintptr_t)list);
+    nonpu_pool *pool = &nonpu_blocks[NONPU_TENSOR_LISTS];
+    pthread_mutex_lock(&pool->lock);        /* another thread may destroy the list */
+    const nonpu_block *tensors = nonpu_find(pool, (uintptr_t)list);
+    int inside = tensors && element < tensors->size;
+    uintptr_t tensor = inside ? ((const uintptr_t *)tensors->data)[element] : 0;
+    pthread_mutex_unlock(&pool->lock);
     if (!executor)
         return nonpu_no_executor(ACLNN_ERR_INNER_NULLPTR, api, 0);
     if (!tensors)
         return nonpu_fail(list ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_INNER_NULLPTR, api, "tensors", "a live tensor list",
-                          nonpu_describe(&nonpu_blocks[NONPU_TENSOR_LISTS], (uintptr_t)list).text);
-    if (element >= tensors->size)
+                          nonpu_describe(pool, (uintptr_t)list).text);
+    if (!inside)
         return invalid(api, "relativeIndex", "below the size of the list", nonpu_number((int64_t)element).text);
-    return rebind(api, letters, executor, "irIndex", index, ((const uintptr_t *)tensors->data)[element], addr);
+    return rebind(api, letters, executor, "irIndex", index, tensor, addr);
 }
 
 /* Each under its name and the reserved one, which begins with a capital. */
