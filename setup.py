@@ -21,7 +21,7 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from nonpu.capi.functions import ENUMERATIONS, FUNCTIONS  # noqa: E402
+from nonpu.capi.functions import ENUMERATIONS, FUNCTIONS, NAMES, STRUCTURES  # noqa: E402
 from nonpu.capi.functions_runtime import DEFINITIONS  # noqa: E402
 from nonpu.codegen import front, headers, pyacl  # noqa: E402
 from nonpu.ops import OPS  # noqa: E402
@@ -31,7 +31,7 @@ PYACL = ROOT / "src" / "nonpu" / "capi" / "pyacl"
 FRONT_SOURCES = tuple(
     f"{name}.c"
     for name in (
-        *("error", "handle", "memo", "memory", "team", "phase", "processor", "ready", "start"),
+        *("error", "handle", "memo", "memory", "meta", "team", "phase", "processor", "ready", "rebind", "start"),
         *("callback", "context", "copy", "event", "queue", "stream", "work"),
     )
 )
@@ -61,9 +61,9 @@ def python_facts() -> dict[str, str]:
 
 def generated_sources() -> tuple[dict[str, str], str]:
     """Return the generated C files of the front library, and the identity of this build."""
-    texts = {"table.h": front.table_header(FUNCTIONS), "entries.c": front.entries(FUNCTIONS, OPS)}
+    texts = {"table.h": front.table_header(FUNCTIONS), "entries.c": front.entries(FUNCTIONS, NAMES, OPS)}
     facts = python_facts()
-    public = headers.render(FUNCTIONS, ENUMERATIONS, OPS, DEFINITIONS)
+    public = headers.render(FUNCTIONS, ENUMERATIONS, STRUCTURES, NAMES, OPS, DEFINITIONS)
     digest = hashlib.sha256(repr((texts, public, facts, sysconfig.get_config_var("SOABI"), COMPILE, LINK)).encode())
     for path in sorted(FRONT.iterdir()):
         digest.update(path.read_bytes())
@@ -83,7 +83,7 @@ def write(folder: Path, texts: dict[str, str]) -> None:
 
 def write_headers(folder: Path) -> None:
     """Write the headers, and remove what an earlier build has left there."""
-    texts = headers.render(FUNCTIONS, ENUMERATIONS, OPS, DEFINITIONS)
+    texts = headers.render(FUNCTIONS, ENUMERATIONS, STRUCTURES, NAMES, OPS, DEFINITIONS)
     write(folder, texts)
     for path in folder.rglob("*.h"):
         if str(path.relative_to(folder)) not in texts:

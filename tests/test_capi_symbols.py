@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nonpu.capi import toolkit
-from nonpu.capi.functions import FUNCTIONS
+from nonpu.capi import functions, toolkit
 from nonpu.ops import OPS
 from tests.command_line import run
 
@@ -38,12 +37,13 @@ def symbols(*flags: str) -> set[str]:
 
 @needs_nm
 def test_exported_symbols_are_those_of_the_tables() -> None:
-    """Functions of the table, two per operator, and what nonpu._core uses: nothing else."""
+    """Functions and bare names of the tables, two per operator, and what nonpu._core uses: nothing else."""
     native = (Path(toolkit.__file__).parent / "front" / "native.h").read_text()
     own = set(re.findall(r"^\w[\w *]*?\b(nonpu_\w+)\(", native, re.MULTILINE))
     operators = {name for op in OPS for name in (op.phase_one, op.phase_two)}
     assert len(own) > 10
-    assert symbols("--defined-only") == own | operators | {function.name for function in FUNCTIONS}
+    tables = {function.name for function in functions.FUNCTIONS} | {name.name for name in functions.NAMES}
+    assert symbols("--defined-only") == own | operators | tables
 
 
 @needs_nm

@@ -56,6 +56,8 @@ def test_home_looks_like_a_toolkit() -> None:
     for root in (home, home / f"{os.uname().machine}-linux"):
         assert (root / "include" / "acl" / "acl.h").is_file()
         assert (root / "lib64" / "libacl_rt.so").is_file()
+    arch = home / f"{os.uname().machine}-linux"
+    assert (arch / "devlib" / "libacl_rt.so").is_file()
     assert (home / "include").is_symlink()
     assert (home / "lib64").is_symlink()
     assert (home / "set_env.sh").is_file()
@@ -104,6 +106,18 @@ def test_library_lists_of_the_documents(libraries: list[str], program: Path) -> 
     home, target = toolkit.home(), program.with_suffix("")
     paths = [f"-I{home}/include", f"-I{home}/include/aclnnop", f"-I{home}/include/aclnn", f"-L{home}/lib64"]
     finished = run("c++", program, *paths, *libraries, "-o", target)
+    assert finished.returncode == 0, finished.stderr
+    assert_works(target, home)
+
+
+@needs_cpp
+@pytest.mark.parametrize("abi", ["0", "1"])
+def test_flags_of_the_runtime_samples(abi: str, program: Path) -> None:
+    """C++17, every warning an error, the older ABI of the standard library, libraries by their full paths."""
+    home, target = toolkit.home(), program.with_suffix("")
+    flags = ["-std=c++17", "-O2", "-Wall", "-Werror", f"-D_GLIBCXX_USE_CXX11_ABI={abi}"]
+    libraries = [f"{home}/lib64/lib{name}.so" for name in ("acl_rt", "nnopbase", "opapi")]
+    finished = run("c++", *flags, program, f"-I{home}/include", f"-I{home}/aclnn", *libraries, "-o", target)
     assert finished.returncode == 0, finished.stderr
     assert_works(target, home)
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from nonpu import ops
+from nonpu.capi import functions
 from nonpu.cli import COMMANDS
-from nonpu.codegen import docs
+from nonpu.codegen import docs, runtime_docs
 from nonpu.spec.model import Op
 from tests.command_line import ROOT
 
@@ -30,7 +31,7 @@ def without_comments(text: str) -> str:
 
 
 def test_operator_pages_are_fresh() -> None:
-    """docs/ops is what `make docs` would write."""
+    """docs/ops and docs/runtime.md are what `make docs` would write."""
     assert docs.outdated() == []
 
 
@@ -45,9 +46,23 @@ def test_check_option_notices_a_change(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert docs.main(["--check"]) == 0
     (folder / f"{ops.OPS[0].api}.md").write_text("edited")
     (folder / "aclnnGone.md").write_text("left over")
-    assert docs.outdated() == sorted(["aclnnGone.md", f"{ops.OPS[0].api}.md"])
+    (folder.parent / "runtime.md").write_text("edited")
+    assert docs.outdated() == sorted(["ops/aclnnGone.md", f"ops/{ops.OPS[0].api}.md", "runtime.md"])
     assert docs.main([]) == 0
     assert docs.outdated() == []
+
+
+def test_runtime_page_has_every_exported_function() -> None:
+    """Each function and each bare name has one row, with tier, state and header."""
+    page = (ROOT / "docs" / "runtime.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (\d) \| ([a-z ]+) \| (?:`([\w/.]+)`|none) \| .+ \|$", page, re.M)
+    operators = [name for op in ops.OPS for name in (op.phase_one, op.phase_two)]
+    working = {*operators, *(function.name for function in functions.FUNCTIONS)}
+    bare = {name.name for name in functions.NAMES}
+    assert len(rows) == len(working) + len(bare)
+    assert {name for name, tier, state, _ in rows if state == "works" and tier in "12"} == working
+    assert {name for name, tier, state, _ in rows if state == "name only" and tier == "3"} == bare
+    assert working >= runtime_docs.TIER_ONE
 
 
 @pytest.mark.parametrize("op", ops.OPS, ids=lambda op: op.api)

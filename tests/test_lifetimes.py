@@ -140,3 +140,14 @@ def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> Non
     )
     finished = subprocess.run([sys.executable, "-S", "-E", script], capture_output=True, text=True, timeout=60)
     assert finished.stdout == "0\n", finished.stderr
+
+
+@pytest.mark.parametrize("address", [8, 0x7FFF_FFFF_F000, 0xDEAD_0000_BEEF_0000, 2**64 - 64])
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_an_address_that_is_not_mapped_is_refused(address: int, position: int) -> None:
+    """A tensor can be made from any number; phase one finds out that no memory is there."""
+    tensors = [Tensor((4,), "float32", data=bytearray(16)) for _ in range(3)]
+    tensors[position] = Tensor((4,), "float32", data=address)
+    with pytest.raises(nonpu.AclnnError, match=rf"memory of this process \(got {address:#x}") as caught:
+        aclnn.aclnnSigmoidBackwardGetWorkspaceSize(*tensors)
+    assert caught.value.status == 161002

@@ -129,3 +129,43 @@ const int *const address = &ACL_ERROR_INVALID_PARAM;
 #error ACLNN_META is not defined
 #endif
 ACLNN_API int visible();
+
+SAME(aclCreateIntArray, aclIntArray *(const int64_t *, uint64_t));
+SAME(aclCreateFloatArray, aclFloatArray *(const float *, uint64_t));
+SAME(aclCreateBoolArray, aclBoolArray *(const bool *, uint64_t));
+SAME(aclCreateTensorList, aclTensorList *(const aclTensor *const *, uint64_t));
+SAME(aclCreateScalarList, aclScalarList *(const aclScalar *const *, uint64_t));
+SAME(aclDestroyTensorList, aclnnStatus(const aclTensorList *));
+SAME(aclDestroyBoolArray, aclnnStatus(const aclBoolArray *));
+SAME(aclGetTensorListSize, aclnnStatus(const aclTensorList *, uint64_t *));
+SAME(aclGetViewShape, aclnnStatus(const aclTensor *, int64_t **, uint64_t *));
+SAME(aclGetViewOffset, aclnnStatus(const aclTensor *, int64_t *));
+SAME(aclGetFormat, aclnnStatus(const aclTensor *, aclFormat *));
+SAME(aclGetDataType, aclnnStatus(const aclTensor *, aclDataType *));
+SAME(aclInitTensor, aclnnStatus(aclTensor *, const int64_t *, uint64_t, aclDataType, const int64_t *, int64_t, aclFormat, const int64_t *, uint64_t, void *));
+SAME(aclSetRawTensorAddr, aclnnStatus(aclTensor *, void *));
+SAME(aclGetRawTensorAddr, aclnnStatus(const aclTensor *, void **));
+SAME(aclSetInputTensorAddr, aclnnStatus(aclOpExecutor *, size_t, aclTensor *, void *));
+SAME(AclSetDynamicTensorAddr, aclnnStatus(aclOpExecutor *, size_t, size_t, aclTensorList *, void *));
+SAME(aclDumpOpTensors, aclnnStatus(const char *, const char *, aclTensor **, size_t, size_t, aclrtStream));
+SAME(aclCreateDataBuffer, aclDataBuffer *(void *, size_t));
+SAME(aclDestroyDataBuffer, aclError(const aclDataBuffer *));
+SAME(aclGetDataBufferAddr, void *(const aclDataBuffer *));
+SAME(aclDataTypeSize, size_t(aclDataType));
+SAME(aclAppLog, void(aclLogLevel, const char *, const char *, uint32_t, const char *, ...));
+SAME(aclGetCannAttributeList, aclError(const aclCannAttr **, size_t *));
+SAME(aclGetDeviceCapability, aclError(uint32_t, aclDeviceInfo, int64_t *));
+
+// Sizes that were measured with the public headers.
+static_assert(sizeof(aclrtPtrAttributes) == 28 && sizeof(aclrtMallocConfig) == 16 && sizeof(aclrtMallocAttribute) == 12, "");
+static_assert(alignof(aclrtMallocAttrValue) == 4 && sizeof(aclrtMallocAttrValue) == 8, "");
+static_assert(sizeof(aclrtMemUsageInfo) == 112 && sizeof(aclrtUtilizationInfo) == 24 && sizeof(aclrtStreamConfigHandle) == 32, "");
+static_assert(sizeof(aclCANNPackageVersion) == 512 && sizeof(aclCANNPackageVersion().version) == 128, "");
+static_assert(ACL_PKG_VERSION_MAX_SIZE == 128 && ACL_PKG_VERSION_PARTS_MAX_SIZE == 64, "");
+static_assert(sizeof(dim3) == 12, "");
+static_assert(ACL_EVENT_SYNC == 1 && ACL_EVENT_TIME_LINE == 8 && ACL_EVENT_IPC == 64, "");
+static_assert(ACL_STREAM_FAST_LAUNCH == 1 && ACL_STREAM_FAST_SYNC == 2 && ACL_STREAM_DEVICE_USE_ONLY == 32, "");
+static_assert(ACL_DEBUG == 0 && ACL_ERROR == 3 && ACL_CANN_ATTR_JIT_COMPILE == 2 && ACL_DEVICE_INFO_L2_SIZE == 2, "");
+#ifndef ACL_APP_LOG
+#error ACL_APP_LOG is not defined
+#endif

@@ -35,6 +35,14 @@ def find_block(address: int) -> tuple[int, int] | None:
     return base[0], size[0]
 
 
+PROBED = ("", "not mapped", "not readable", "not writable")
+
+
+def probe(address: int, size: int, written: bool) -> str:
+    """Return why memory that nobody described cannot be used, empty if it can be as far as the system tells."""
+    return PROBED[lib.nonpu_probe(address, size, written)]
+
+
 def environment_value() -> bytes:
     """Return NONPU_PRODUCT as it is now, empty if unset: C code may have set it since Python copied its environment."""
     value = lib.nonpu_environment(products.ENVIRONMENT.encode())
@@ -54,7 +62,7 @@ def environment_product() -> products.Product:
 
 def _call(op: Op, arguments: dict[str, Any]) -> Call:
     try:
-        return Call(op, arguments, environment_product(), find_block=find_block)
+        return Call(op, arguments, environment_product(), find_block=find_block, probe=probe)
     except ValueError as error:
         # Null pointers come before whatever depends on the product.
         call = Call(op, arguments, products.find(products.DEFAULT))
@@ -215,4 +223,5 @@ __all__ = [
     "phase_one",
     "phase_two",
     "prepare",
+    "probe",
 ]

@@ -53,8 +53,9 @@ class Process:
 
 
 PROCESS = Process()
-# Names that were handed out as C strings stay valid for ever.
+# Names and lists that were handed out stay valid for ever.
 _names: dict[str, Any] = {}
+_lists: dict[tuple[int, ...], Any] = {}
 
 
 # ---------------------------------------------------------------- operators
@@ -152,6 +153,49 @@ def aclrtGetSocName() -> Any:
     if name not in _names:
         _names[name] = ffi.new("char[]", name.encode())
     return _names[name]
+
+
+@exported(INTERNAL_ERROR)
+def aclGetCannAttributeList(attributes: Any, count: Any) -> int:
+    """Hand out the attributes that the selected product has."""
+    if not (attributes and count):
+        missing = "num" if attributes else "cannAttrList"
+        return fail(INVALID_PARAM, f"aclGetCannAttributeList: {missing} must be a pointer (got null)")
+    try:
+        available = tuple(number for number, has in enumerate(cann_attributes()) if has)
+    except ValueError as error:
+        return fail(INVALID_PARAM, f"aclGetCannAttributeList: {error}")
+    if available not in _lists:
+        _lists[available] = ffi.new("int[]", available)
+    ffi.cast("const int **", attributes)[0] = _lists[available]
+    count[0] = len(available)
+    return SUCCESS
+
+
+@exported(INTERNAL_ERROR)
+def aclGetCannAttribute(attribute: int, value: Any) -> int:
+    """Say whether the selected product has an attribute."""
+    if not value:
+        return fail(INVALID_PARAM, "aclGetCannAttribute: value must be a pointer (got null)")
+    try:
+        known = cann_attributes()
+    except ValueError as error:
+        return fail(INVALID_PARAM, f"aclGetCannAttribute: {error}")
+    if not 0 <= attribute < len(known):
+        return fail(INVALID_PARAM, f"aclGetCannAttribute: cannAttr must be 0 to {len(known) - 1} (got {attribute})")
+    value[0] = known[attribute]
+    return SUCCESS
+
+
+def cann_attributes() -> tuple[bool, bool, bool]:
+    """Return whether there are infinities and NaN, BFLOAT16, and compilation of operators when they are first used.
+
+    Raises
+    ------
+    ValueError
+        If NONPU_PRODUCT names no product.
+    """
+    return True, phases.environment_product().has_bf16, False
 
 
 def read_config(path: bytes) -> dict[str, Any]:

@@ -7,7 +7,7 @@ Sources: the public headers of the runtime (``acl_rt.h``, ``acl_base_rt.h``) and
 
 from __future__ import annotations
 
-from nonpu.capi import functions_runtime
+from nonpu.capi import functions_meta, functions_names, functions_runtime
 from nonpu.capi.declarations import META, META_BASE, RUNTIME, RUNTIME_BASE, Enumeration, Function
 
 TYPE_CHECKING = False
@@ -47,6 +47,7 @@ ENUMERATIONS: Final = (
             "ACL_MEMCPY_INTER_DEVICE_TO_DEVICE": 7,
         },
     ),
+    *functions_meta.ENUMERATIONS,
     *functions_runtime.ENUMERATIONS,
 )
 
@@ -258,6 +259,12 @@ FUNCTIONS: Final = (
         python_failure="ACLNN_ERR_INNER",
     ),
     Function(META_BASE, "aclnnStatus", "aclnnFinalize", text="Undo aclnnInit.", python_failure="ACLNN_ERR_INNER"),
+    *functions_meta.FUNCTIONS,
     # Contexts, streams, events, memory and callbacks.
     *functions_runtime.FUNCTIONS,
 )
+STRUCTURES: Final = functions_meta.STRUCTURES
+# What is exported without working, unless a table above has it.
+NAMES: Final = functions_names.missing(function.name for function in FUNCTIONS)
+
+__all__ = ["ENUMERATIONS", "FUNCTIONS", "NAMES", "STRUCTURES", "Enumeration", "Function"]

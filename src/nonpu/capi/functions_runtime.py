@@ -83,50 +83,8 @@ ENUMERATIONS: Final = (
     ),
 )
 
-# What functions below take besides enumerations, as the header has it.
-STRUCTURES: Final = """\
-typedef enum aclrtMemLocationType {
-    ACL_MEM_LOCATION_TYPE_HOST = 0,
-    ACL_MEM_LOCATION_TYPE_DEVICE = 1,
-    ACL_MEM_LOCATION_TYPE_UNREGISTERED = 2
-} aclrtMemLocationType;
-
-typedef struct aclrtMemLocation {
-    uint32_t id;
-    aclrtMemLocationType type;
-} aclrtMemLocation;
-
-typedef struct aclrtPtrAttributes {
-    aclrtMemLocation location;
-    uint32_t pageSize;
-    uint32_t rsv[4];
-} aclrtPtrAttributes;
-
-typedef enum aclrtMallocAttrType {
-    ACL_RT_MEM_ATTR_RSV = 0,
-    ACL_RT_MEM_ATTR_MODULE_ID = 1,
-    ACL_RT_MEM_ATTR_DEVICE_ID = 2
-} aclrtMallocAttrType;
-
-typedef union aclrtMallocAttrValue {
-    uint16_t moduleId;
-    uint32_t deviceId;
-    uint8_t rsv[8];
-} aclrtMallocAttrValue;
-
-typedef struct aclrtMallocAttribute {
-    aclrtMallocAttrType attr;
-    aclrtMallocAttrValue value;
-} aclrtMallocAttribute;
-
-typedef struct aclrtMallocConfig {
-    aclrtMallocAttribute *attrs;
-    size_t numAttrs;
-} aclrtMallocConfig;"""
-DEFINITIONS: Final = (
-    STRUCTURES,
-    "typedef void (*aclrtCallback)(void *userData);\ntypedef void (*aclrtHostFunc)(void *args);",
-)
+# What functions below take besides enumerations and structures, as the header has it.
+DEFINITIONS: Final = ("typedef void (*aclrtCallback)(void *userData);\ntypedef void (*aclrtHostFunc)(void *args);",)
 
 
 def _row(name: str, parameters: str, text: str, *, in_python: bool = False) -> Function:

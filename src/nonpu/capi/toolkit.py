@@ -88,13 +88,15 @@ def _set_env(root: str) -> str:
 def _links() -> dict[str, str]:
     """Return every link, by its path below the toolkit directory; ``lib64`` is the last one made."""
     libraries = {os.path.join(ARCH, "lib64", name): LIBRARY for name in LINKS}
-    return {**libraries, "include": f"{ARCH}/include", "lib64": f"{ARCH}/lib64"}
+    return {**libraries, f"{ARCH}/devlib": "lib64", "include": f"{ARCH}/include", "lib64": f"{ARCH}/lib64"}
 
 
 def _is_complete(root: str) -> bool:
     try:
         with open(os.path.join(root, "set_env.sh")) as file:
-            return file.read() == _set_env(root) and os.readlink(os.path.join(root, "lib64")) == _links()["lib64"]
+            if file.read() != _set_env(root):
+                return False
+        return all(os.readlink(os.path.join(root, path)) == target for path, target in _links().items())
     except OSError:
         return False
 

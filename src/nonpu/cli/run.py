@@ -9,12 +9,12 @@ import click
 from nonpu.cli import Failure
 from nonpu.cli.compilation import LANGUAGES, compiled
 from nonpu.cli.launch import environment, launch
-from nonpu.cli.product import product_option
+from nonpu.cli.product import EVERY, product_or_all_option
 
 
 @click.command(short_help="Compile and run a program.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@product_option
+@product_or_all_option
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
 def command(file: str, product: str | None, arguments: tuple[str, ...]) -> int:
     """Run FILE against the toolkit stand-in, with ARGS.
@@ -23,17 +23,31 @@ def command(file: str, product: str | None, arguments: tuple[str, ...]) -> int:
     flags are -O2 -g -pthread, the stand-in's, and then those of $CFLAGS or $CXXFLAGS. The result is kept below
     $XDG_CACHE_HOME until the file, one of its own headers, the compiler, the flags or the stand-in changes. A .py file
     runs with this Python. Anything else is run as it is. The exit status is the program's, 128 + n after signal n.
+
+    With --product all the program runs once per product line, without input. A table shows the exit status and the
+    first error of each run, and below it stands what the runs printed, once where it is the same. The exit status is
+    then 0 if every run ended with 0, else 1.
     """
+    argv = command_of(file)
+    if product == EVERY:
+        from nonpu.cli.every_product import run_on_every_product
+
+        return run_on_every_product([*argv, *arguments], file)
+    try:
+        return launch([*argv, *arguments], environment(product), file)
+    except OSError as error:
+        raise Failure(f"{file} cannot be run: {error.strerror}") from error
+
+
+def command_of(file: str) -> list[str]:
+    """Return the words that run a file, which is compiled first if need be."""
     kind = os.path.splitext(file)[1]
     if kind in LANGUAGES:
-        return launch([compiled(file), *arguments], environment(product), file)
+        return [compiled(file)]
     if kind == ".py":
         import sys
 
-        return launch([sys.executable, file, *arguments], environment(product), file)
+        return [sys.executable, file]
     if not os.access(file, os.X_OK):
         raise click.UsageError(f"{file} is not executable, and no source file ({', '.join(LANGUAGES)}, .py)")
-    try:
-        return launch([os.path.abspath(file), *arguments], environment(product), file)
-    except OSError as error:
-        raise Failure(f"{file} cannot be run: {error.strerror}") from error
+    return [os.path.abspath(file)]

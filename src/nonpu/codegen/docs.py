@@ -1,4 +1,4 @@
-"""The operator pages in ``docs/ops`` and the text of ``nonpu ops``, rendered from the specifications.
+"""The generated pages, ``docs/ops`` and ``docs/runtime.md``, and the text of ``nonpu ops``.
 
 ``python -m nonpu.codegen.docs`` writes the pages of the source tree it lies in; with ``--check`` it writes nothing and
 fails if a page is missing, outdated or left over.
@@ -117,14 +117,18 @@ def render_index() -> str:
 
 
 def pages() -> dict[str, str]:
-    """Return every page by file name."""
-    return {"README.md": render_index(), **{f"{op.api}.md": render_page(op) for op in OPS}}
+    """Return every page by its path below docs."""
+    from nonpu.codegen import runtime_docs  # not for `nonpu ops`
+
+    operators = {f"ops/{op.api}.md": render_page(op) for op in OPS}
+    return {"ops/README.md": render_index(), **operators, "runtime.md": runtime_docs.render(table)}
 
 
 def outdated() -> list[str]:
-    """Return the names of the files that differ from what would be written."""
+    """Return the paths below docs of the files that differ from what would be written."""
     expected = pages()
-    present = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    found = [*FOLDER.glob("*.md"), *FOLDER.parent.glob("runtime.md")]
+    present = {str(path.relative_to(FOLDER.parent)): path.read_text(encoding="utf-8") for path in found}
     return sorted(name for name in expected.keys() | present.keys() if expected.get(name) != present.get(name))
 
 
@@ -139,15 +143,15 @@ def main(arguments: list[str]) -> int:
     stale = outdated()
     if arguments:
         for name in stale:
-            print(f"nonpu.codegen.docs: docs/ops/{name} is outdated: run make docs", file=sys.stderr)
+            print(f"nonpu.codegen.docs: docs/{name} is outdated: run make docs", file=sys.stderr)
         return 1 if stale else 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     expected = pages()
     for name in stale:
         if name in expected:
-            (FOLDER / name).write_text(expected[name], encoding="utf-8")
+            (FOLDER.parent / name).write_text(expected[name], encoding="utf-8")
         else:
-            (FOLDER / name).unlink()
+            (FOLDER.parent / name).unlink()
     return 0
 
 

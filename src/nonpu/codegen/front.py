@@ -15,13 +15,29 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from nonpu.capi.declarations import Function
+    from nonpu.capi.functions_names import Name
     from nonpu.spec.model import Op, Parameter
 
 MARK = "/* Generated when nonpu is built; do not edit. */"
 # What aclCreateScalar accepts, by the source of the meta library.
 SCALARS = (*FLOATS, *INTEGERS, *SMALL_FLOATS, DType.BOOL, DType.COMPLEX64, DType.COMPLEX128)
 # The C types that the table of Python's functions uses, in terms that need no header.
-PLAIN = {"aclError": "int", "aclnnStatus": "int32_t", "aclrtDevAttr": "int"}
+PLAIN = {
+    "aclError": "int",
+    "aclnnStatus": "int32_t",
+    "aclrtDevAttr": "int",
+    "aclCannAttr": "int",
+    "const aclCannAttr **": "void *",
+}
+# What aclDataTypeSize says by the source of the runtime; all others are as wide as they seem.
+NO_SIZE, DEFAULT_SIZE = (DType.STRING,), 8
+DEFAULT_SIZED = (DType.FLOAT6_E3M2, DType.FLOAT6_E2M3, DType.FLOAT4_E2M1, DType.FLOAT4_E1M2)
+NOT_SUPPORTED = """
+#define NAME(name) ACL_FUNC_VISIBILITY aclError name(void) { return nonpu_unsupported(#name); }
+#define POINTER(type, name) ACL_FUNC_VISIBILITY type name(void) { nonpu_unsupported(#name); return NULL; }
+"""
+# NONPU_PASSED in front.h.
+MAX_ARGUMENTS = 12
 JUDGE = (
     "int32_t",
     "judge",
@@ -55,7 +71,18 @@ def table(functions: Iterable[Function]) -> str:
 def table_header(functions: Iterable[Function]) -> str:
     """Return ``table.h``: the table, and the sizes of scalars by data type."""
     sizes = [next((dtype.itemsize for dtype in SCALARS if dtype == value), 0) for value in range(max(SCALARS) + 1)]
-    return f"{MARK}\n{table(functions)}\n#define NONPU_SCALAR_BYTES {{ {', '.join(map(str, sizes))} }}\n"
+    scalars, types = (", ".join(map(str, row)) for row in (sizes, type_sizes()))
+    macros = f"#define NONPU_SCALAR_BYTES {{ {scalars} }}\n#define NONPU_TYPE_BYTES {{ {types} }}\n"
+    return f"{MARK}\n{table(functions)}\n{macros}"
+
+
+def type_sizes() -> list[int]:
+    """Return what aclDataTypeSize answers, by the number of the type."""
+    sizes = [DEFAULT_SIZE] * (max(DType) + 1)
+    for dtype in DType:
+        if dtype >= 0 and dtype not in DEFAULT_SIZED:
+            sizes[dtype] = 0 if dtype in NO_SIZE else dtype.itemsize
+    return sizes
 
 
 def cdef(functions: Iterable[Function], native: str) -> str:
@@ -79,6 +106,7 @@ def argument(param: Parameter) -> str:
 
 def operator_entries(index: int, op: Op) -> str:
     """Return both functions of one operator."""
+    assert len(op.params) <= MAX_ARGUMENTS, f"{op.api}: front.h has room for {MAX_ARGUMENTS} arguments"
     arguments = ", ".join(argument(param) for param in op.params)
     return f"""
 {declaration("aclnnStatus", op.phase_one, op.c_phase_one)}
@@ -92,6 +120,22 @@ def operator_entries(index: int, op: Op) -> str:
     return nonpu_phase_two({index}, "{op.phase_two}", workspace, workspaceSize, executor, stream);
 }}
 """
+
+
+def signature(op: Op) -> str:
+    """Return the kinds of an operator's parameters, a letter each: what nonpu_signatures holds."""
+    letters = ""
+    for param in op.params:
+        if isinstance(param, TensorParam):
+            letters += "o" if param.role == "out" else "i"
+        else:
+            letters += "s" if isinstance(param, ScalarParam) else "f"
+    return letters
+
+
+def name_entry(name: Name) -> str:
+    """Return the definition of a function that is exported without working."""
+    return f"NAME({name.name})" if name.result == "aclError" else f"POINTER({name.result}, {name.name})"
 
 
 def forward(function: Function) -> str:
@@ -111,11 +155,17 @@ def forward(function: Function) -> str:
 """
 
 
-def entries(functions: Iterable[Function], ops: tuple[Op, ...]) -> str:
-    """Return ``entries.c``: the operators, and the functions that Python implements."""
+def entries(functions: Iterable[Function], names: Iterable[Name], ops: tuple[Op, ...]) -> str:
+    """Return ``entries.c``: the operators, what Python implements, and what is exported without working."""
     head = includes("front.h", *(f"aclnnop/{op.header}" for op in ops))
+    operators = "".join(operator_entries(index, op) for index, op in enumerate(ops))
+    signatures = ", ".join(f'"{signature(op)}"' for op in ops)
     forwards = "".join(forward(function) for function in functions if function.python_failure)
-    return f"{MARK}\n{head}\n{''.join(operator_entries(index, op) for index, op in enumerate(ops))}{forwards}"
+    bare = "\n".join(map(name_entry, names))
+    return (
+        f"{MARK}\n{head}\n{operators}\nconst char *const nonpu_signatures[] = {{ {signatures} }};\n"
+        f"{forwards}{NOT_SUPPORTED}{bare}\n"
+    )
 
 
 def build_header(values: dict[str, str]) -> str:

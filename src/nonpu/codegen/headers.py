@@ -15,7 +15,8 @@ from nonpu.status import Status
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nonpu.capi.declarations import Enumeration, Function
+    from nonpu.capi.declarations import Enumeration, Function, Structure
+    from nonpu.capi.functions_names import Name
     from nonpu.spec.model import Op
 
 WIDTH = 120
@@ -48,7 +49,53 @@ EVENT_FLAGS = {
     "ACL_EVENT_EXTERNAL": 32,
     "ACL_EVENT_IPC": 64,
 }
-PACKAGE_VERSION = {"ACL_PKG_VERSION_MAX_SIZE": 128}
+PACKAGE_SIZES = {"ACL_PKG_VERSION_MAX_SIZE": 128, "ACL_PKG_VERSION_PARTS_MAX_SIZE": 64}
+# Families that no single-operator program needs; their headers exist, so that an include of one is no error.
+OTHER_FAMILIES = ("prof", "dump", "tdt", "tdt_queue", "platform", "rt_memory_soma")
+# Overloads of acl_rt_api.h: name, parameters, and the function that each stands for.
+OVERLOADS = (
+    (
+        "aclrtSynchronizeStream",
+        (("aclrtStream", "stream"), ("int32_t", "timeout")),
+        "aclrtSynchronizeStreamWithTimeout",
+    ),
+    ("aclrtSynchronizeEvent", (("aclrtEvent", "event"), ("int32_t", "timeout")), "aclrtSynchronizeEventWithTimeout"),
+    ("aclrtSynchronizeDevice", (("int32_t", "timeout"),), "aclrtSynchronizeDeviceWithTimeout"),
+    (
+        "aclrtCreateStream",
+        (("aclrtStream *", "stream"), ("uint32_t", "priority"), ("uint32_t", "flag")),
+        "aclrtCreateStreamWithConfig",
+    ),
+    ("aclrtCreateEvent", (("aclrtEvent *", "event"), ("uint32_t", "flag")), "aclrtCreateEventExWithFlag"),
+)
+# Like the original a plain triple; in C++ what is left out is 1.
+DIM3 = """\
+#ifndef __BISHENG_CCEC__
+typedef struct dim3 {
+    uint32_t x, y, z;
+#ifdef __cplusplus
+    dim3(uint32_t x_ = 1, uint32_t y_ = 1, uint32_t z_ = 1) : x(x_), y(y_), z(z_) {}
+#endif
+} dim3;
+#endif"""
+APP_LOG = """\
+#define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)"""
+# A prototype that accepts any arguments; C has it in this form only since C23, and no other form in C++.
+ANY_ARGUMENTS = """\
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define NONPU_ANY ...
+#else
+#define NONPU_ANY
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wstrict-prototypes"
+#endif
+#endif"""
+ANY_ARGUMENTS_END = """\
+#undef NONPU_ANY
+#if !defined(__cplusplus) && defined(__GNUC__) && __STDC_VERSION__ < 202311L
+#pragma GCC diagnostic pop
+#endif"""
 # Series of codes that come from the runtime module; its header defines them as macros.
 MODULE_SERIES = (107, 207, 507)
 VISIBILITY = """\
@@ -84,7 +131,7 @@ def declaration(result: str, name: str, parameters: Iterable[tuple[str, str]], p
 
 def join(kind: str, name: str) -> str:
     """Put a name behind its type; an asterisk stands by the name."""
-    return f"{kind}{'' if kind.endswith('*') else ' '}{name}"
+    return f"{kind}{'' if kind.endswith('*') or not name else ' '}{name}"
 
 
 def guarded(path: str, *parts: str) -> str:
@@ -103,6 +150,12 @@ def enumeration(name: str, members: dict[str, int]) -> str:
     """Return a named, unscoped enumeration."""
     rows = ",\n".join(f"    {member} = {value if value < 256 else hex(value)}" for member, value in members.items())
     return f"typedef enum {name} {{\n{rows}\n}} {name};"
+
+
+def structure(entry: Structure) -> str:
+    """Return a structure or union."""
+    rows = "".join(f"    {join(kind, name)};\n" for kind, name in entry.members)
+    return f"typedef {'union' if entry.is_union else 'struct'} {entry.name} {{\n{rows}}} {entry.name};"
 
 
 def macros(values: dict[str, int]) -> str:
@@ -124,6 +177,27 @@ def declarations(functions: Iterable[Function], header: str) -> str:
         for function in functions
         if function.header == header
     )
+
+
+def bare_names(names: Iterable[Name], header: str) -> str:
+    """Return the declarations of what is exported without working."""
+    rows = "\n".join(
+        f"ACL_FUNC_VISIBILITY {join(name.result, name.name)}(NONPU_ANY);" for name in names if name.header == header
+    )
+    comment = "/* These exist so that larger programs link: they only return ACL_ERROR_API_NOT_SUPPORT or null. */"
+    return "\n".join((ANY_ARGUMENTS, comment, in_c_linkage([rows]), ANY_ARGUMENTS_END))
+
+
+def overloads(functions: Iterable[Function]) -> str:
+    """Return the C++ overloads that stand for functions of the table."""
+    known = {function.name for function in functions}
+    rows = [
+        f"static inline {declaration('aclError', name, parameters)}\n"
+        f"{{\n    return {target}({', '.join(parameter for _, parameter in parameters)});\n}}"
+        for name, parameters, target in OVERLOADS
+        if target in known
+    ]
+    return "\n\n".join(["#ifdef __cplusplus", *rows, "#endif"])
 
 
 def module_codes() -> dict[str, int]:
@@ -148,12 +222,19 @@ def status_constants() -> str:
 
 
 def runtime_headers(
-    functions: tuple[Function, ...], enumerations: tuple[Enumeration, ...], definitions: tuple[str, ...]
+    functions: tuple[Function, ...],
+    enumerations: tuple[Enumeration, ...],
+    structures: tuple[Structure, ...],
+    names: tuple[Name, ...],
+    definitions: tuple[str, ...],
 ) -> dict[str, str]:
     """Return the headers below ``acl``; ``acl_rt.h`` has the definitions, in C."""
     base_rt, rt = "acl/acl_base_rt.h", "acl/acl_rt.h"
     enums = {
-        header: [enumeration(entry.name, entry.members) for entry in enumerations if entry.header == header]
+        header: [
+            *(enumeration(entry.name, entry.members) for entry in enumerations if entry.header == header),
+            *(structure(entry) for entry in structures if entry.header == header),
+        ]
         for header in (base_rt, rt)
     }
     texts = {
@@ -165,6 +246,8 @@ def runtime_headers(
         ),
         "acl/acl_base_mdl.h": "",
         "acl/acl_rt_allocator.h": includes("acl/acl_base_rt.h"),
+        "acl/acl_rt_api.h": f"{includes('acl/acl_rt.h')}\n\n{overloads(functions)}",
+        **{f"acl/acl_{family}.h": includes("acl/acl_base.h") for family in OTHER_FAMILIES},
         "acl/error_codes/ge_error_codes.h": "",
         "acl/error_codes/rt_error_codes.h": macros(module_codes()),
         base_rt: "\n\n".join(
@@ -173,20 +256,24 @@ def runtime_headers(
                 VISIBILITY,
                 "typedef int aclError;\ntypedef uint16_t aclFloat16;",
                 "\n".join(f"typedef void *{name};" for name in HANDLES),
+                "typedef struct aclDataBuffer aclDataBuffer;",
                 own_codes(),
                 enumeration("aclDataType", {member.c_name: int(member) for member in DType}),
                 enumeration("aclFormat", {member.c_name: int(member) for member in Format}),
                 *enums[base_rt],
                 declarations(functions, base_rt),
+                APP_LOG,
             ]
         ),
         rt: "\n\n".join(
             [
                 includes("<stdbool.h>", "<stddef.h>", "<stdint.h>", "acl/acl_base.h", "acl/acl_rt_allocator.h"),
-                macros(VERSION | PACKAGE_VERSION | STREAM_FLAGS | FAILURE_MODES | EVENT_FLAGS),
+                macros(VERSION | STREAM_FLAGS | FAILURE_MODES | EVENT_FLAGS | PACKAGE_SIZES),
                 *enums[rt],
+                DIM3,
                 *definitions,
                 declarations(functions, rt),
+                bare_names(names, rt),
             ]
         ),
     }
@@ -240,7 +327,7 @@ def operator_headers(ops: tuple[Op, ...]) -> dict[str, str]:
     for path, text in {
         "aclnnop/aclnn_util.h": f"#ifndef ACLNN_API\n{util}\n#endif",
         "aclnnop/aclnn_ops_nn.h": includes(*(op.header for op in ops)),
-        "aclnnop/aclnn_ops_math.h": includes("aclnn/aclnn_base.h"),
+        **{f"aclnnop/aclnn_ops_{name}.h": includes("aclnn/aclnn_base.h") for name in ("math", "cv", "transformer")},
     }.items():
         texts[path] = guarded(path, text)
     return texts
@@ -249,8 +336,11 @@ def operator_headers(ops: tuple[Op, ...]) -> dict[str, str]:
 def render(
     functions: tuple[Function, ...],
     enumerations: tuple[Enumeration, ...],
+    structures: tuple[Structure, ...],
+    names: tuple[Name, ...],
     ops: tuple[Op, ...],
     definitions: tuple[str, ...] = (),
 ) -> dict[str, str]:
     """Return every header: its path below ``include``, and its text."""
-    return runtime_headers(functions, enumerations, definitions) | meta_headers(functions) | operator_headers(ops)
+    runtime = runtime_headers(functions, enumerations, structures, names, definitions)
+    return runtime | meta_headers(functions) | operator_headers(ops)

@@ -19,7 +19,7 @@ from nonpu.spec.model import snake_case
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nonpu.capi.functions import Enumeration, Function
+    from nonpu.capi.declarations import Enumeration, Function
 
 MARK = "# Generated when nonpu is built; do not edit."
 NAMES = {

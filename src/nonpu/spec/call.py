@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nonpu.spec.model import Op
 
     FindBlock = Callable[[int], tuple[int, int] | None]
+    Probe = Callable[[int, int, bool], str]
 
 
 class Invalid:
@@ -52,6 +53,8 @@ class Call:
     find_block : callable or None
         Gives start and length in bytes of the allocation that an address lies in, None if there is none. Asked for
         tensors whose `extent` is unknown.
+    probe : callable or None
+        Says why memory outside of such allocations cannot be used: from an address, so many bytes, written or not.
     promoted : DType
         Type that the operator computes in. Set by the checks, like the next two.
     shape : tuple of int
@@ -60,7 +63,7 @@ class Call:
         Whether a tensor is empty, so that there is nothing to do.
     """
 
-    __slots__ = ("arguments", "empty", "find_block", "one_call", "op", "product", "promoted", "shape")
+    __slots__ = ("arguments", "empty", "find_block", "one_call", "op", "probe", "product", "promoted", "shape")
 
     promoted: DType
     shape: tuple[int, ...]
@@ -72,12 +75,14 @@ class Call:
         product: Product,
         one_call: bool = False,
         find_block: FindBlock | None = None,
+        probe: Probe | None = None,
     ) -> None:
         self.op = op
         self.arguments = arguments
         self.product = product
         self.one_call = one_call
         self.find_block = find_block
+        self.probe = probe
         self.empty = False
 
 

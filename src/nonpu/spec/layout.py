@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from nonpu.spec.call import FindBlock
+    from nonpu.spec.call import FindBlock, Probe
     from nonpu.tensor import Tensor
 
     Fault = tuple[str, str, str]
@@ -29,7 +29,9 @@ _SEARCH_STEPS: Final = 50_000
 _LONG_SEARCH_STEPS: Final = 200_000
 
 
-def find_fault(tensor: Tensor, is_output: bool, one_call: bool, find_block: FindBlock | None) -> Fault | None:
+def find_fault(
+    tensor: Tensor, is_output: bool, one_call: bool, find_block: FindBlock | None, probe: Probe | None = None
+) -> Fault | None:
     """Return what is wrong with the layout of a non-empty tensor, as subject, expected and actual text.
 
     Strides of axes of length 1 are ignored. Negative strides pass only in one-call functions.
@@ -67,6 +69,9 @@ def find_fault(tensor: Tensor, is_output: bool, one_call: bool, find_block: Find
     if extent is None:
         if first < 0 or address + end > ADDRESS_END:
             return "view", f"at or after its data address {address:#x}", f"bytes {first} to {end} from there"
+        fault = "" if probe is None else probe(address + first, end - first, is_output)
+        if fault:
+            return "data", "memory of this process", f"{address:#x}, where bytes {first} to {end} are {fault}"
     elif extent[1] == 0:
         return "data", "an address in live memory", f"{address:#x}, in memory that was given back"
     elif address + first < extent[0] or address + end > extent[0] + extent[1]:

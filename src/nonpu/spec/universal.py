@@ -150,7 +150,7 @@ class Layout:
             return None
         output = call.op.output
         for name in self.names:
-            fault = find_fault(call.arguments[name], name == output, call.one_call, call.find_block)
+            fault = find_fault(call.arguments[name], name == output, call.one_call, call.find_block, call.probe)
             if fault is not None:
                 return Failure(INVALID, name, *fault)
         return None

@@ -20,6 +20,7 @@
 int nonpu_fail(int status, const char *api, const char *what, const char *expected, const char *actual);
 typedef struct { char text[64]; } nonpu_text;
 nonpu_text nonpu_number(int64_t number);
+int nonpu_unsupported(const char *api);                   /* a function that is exported without working: 200001 */
 
 /* ---- handles (handle.c) ---- */
 /* A pool of equal records behind handles: tag (16 bits), slot (24), generation (24). A generation is odd while the
@@ -34,6 +35,10 @@ typedef struct {
 } nonpu_pool;
 
 extern nonpu_pool nonpu_tensors, nonpu_scalars, nonpu_executors, nonpu_streams;
+/* Arrays, lists, data buffers (meta.c), in the order of their tags. */
+enum { NONPU_INT_ARRAYS, NONPU_FLOAT_ARRAYS, NONPU_BOOL_ARRAYS, NONPU_TENSOR_LISTS, NONPU_SCALAR_LISTS, NONPU_BUFFERS, NONPU_BLOCKS };
+typedef struct { uint64_t size; void *data; } nonpu_block;      /* of a list: the handles */
+extern nonpu_pool nonpu_blocks[NONPU_BLOCKS];
 
 enum { NONPU_STREAM_BYTES = 256, NONPU_CHUNKS = 4096 };   /* room for a record that only queue.h knows; chunks of a pool */
 
@@ -42,6 +47,8 @@ uintptr_t nonpu_publish(nonpu_pool *pool, void *record);  /* make it live: its h
 void *nonpu_find(nonpu_pool *pool, uintptr_t handle);     /* the live record, or NULL */
 void *nonpu_claim(nonpu_pool *pool, uintptr_t handle);    /* end its life; one caller wins, others get NULL */
 void nonpu_recycle(nonpu_pool *pool, void *record);       /* a claimed record may be taken again */
+void nonpu_set_owned(void *record, uint32_t owned);      /* by a list, which alone may destroy it; until it is published anew */
+int nonpu_is_owned(const void *record);
 void *nonpu_slot(nonpu_pool *pool, uint32_t index);       /* for walks over all records, live or not */
 uintptr_t nonpu_handle(nonpu_pool *pool, void *record);   /* 0 unless live */
 uint32_t nonpu_index(const void *record);                 /* the number of its slot */
@@ -50,17 +57,39 @@ nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle);  /* for messages:
 nonpu_argument nonpu_tensor_argument(const aclTensor *tensor);
 nonpu_argument nonpu_scalar_argument(const aclScalar *scalar);
 
+/* Copies of a call's arguments: of one that is judged, so that it stays as it is, and of one that may be judged again with
+   other addresses, since the objects may be gone by then. */
+enum { NONPU_PASSED = 12 };
+typedef struct {
+    int32_t count;
+    nonpu_argument arguments[NONPU_PASSED];
+    union { nonpu_tensor tensor; nonpu_scalar scalar; } records[NONPU_PASSED];
+} nonpu_kept;
+void nonpu_copy_arguments(nonpu_kept *to, int32_t count, const nonpu_argument *arguments);  /* at most NONPU_PASSED */
+
 typedef struct {
     int32_t repeatable;
     int32_t operator_index;         /* -1: made by Python, which keeps operators apart itself */
+    nonpu_kept *kept;               /* from the time when it was made repeatable or was rebound; else null */
+    uint64_t frees;                 /* nonpu_frees when the plan's memory was last known to be live */
+    uint64_t passed[NONPU_PASSED];  /* what phase one was given: handles and flags */
     nonpu_plan plan;
 } nonpu_executor;
 
 /* ---- both phases (phase.c) ---- */
+/* By operator, a letter per argument: i input, o output, s scalar, f flag. Generated. */
+extern const char *const nonpu_signatures[];
+/* Judge a call, or recall its judgement, and fill the plan. */
+int32_t nonpu_plan_call(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan);
+int32_t nonpu_no_executor(int32_t status, const char *api, uintptr_t handle);
 int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,
                         uint64_t *workspace_size, aclOpExecutor **executor);
 int32_t nonpu_phase_two(int32_t operator_index, const char *api, const void *workspace, uint64_t workspace_size, aclOpExecutor *executor,
                         aclrtStream stream);
+
+/* ---- other addresses for a planned call (rebind.c) ---- */
+void nonpu_keep_arguments(nonpu_executor *executor);      /* unless they are gone already */
+void nonpu_drop_arguments(nonpu_executor *executor);
 
 /* ---- calls judged before (memo.c) ---- */
 typedef struct {
@@ -89,6 +118,7 @@ extern size_t nonpu_deferred;                             /* blocks that aclrtFr
 void nonpu_release_deferred(uint64_t oldest);             /* free what only work numbered below this could use */
 /* Whether the address lies in memory of aclrtMallocHost (1), other memory of ours (2) or neither (0). */
 int nonpu_memory_kind(const void *address);
+extern uint64_t nonpu_frees;                              /* blocks given back so far */
 
 /* ---- the interpreter (start.c) ---- */
 extern nonpu_table nonpu_python;

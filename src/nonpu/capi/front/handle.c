@@ -6,7 +6,7 @@
 #include "front.h"
 
 /* In front of every record. `next` is a slot number + 1. */
-typedef struct { uint32_t generation, index, next, unused; } header;
+typedef struct { uint32_t generation, index, next, owned; } header;
 enum { INDEX_SHIFT = 24, TAG_SHIFT = 48, FIELD = 0xffffff, CHUNKS = NONPU_CHUNKS };
 
 static char *tensor_chunks[CHUNKS], *scalar_chunks[CHUNKS], *executor_chunks[CHUNKS], *stream_chunks[CHUNKS];
@@ -74,10 +74,15 @@ uintptr_t nonpu_handle(nonpu_pool *pool, void *record)
     return generation & 1 ? pool->tag << TAG_SHIFT | (uintptr_t)h->index << INDEX_SHIFT | (generation & FIELD) : 0;
 }
 
+void nonpu_set_owned(void *record, uint32_t owned) { __atomic_store_n(&((header *)record - 1)->owned, owned, __ATOMIC_RELAXED); }
+
+int nonpu_is_owned(const void *record) { return __atomic_load_n(&((const header *)record - 1)->owned, __ATOMIC_RELAXED) != 0; }
+
 uint32_t nonpu_index(const void *record) { return ((const header *)record - 1)->index; }
 
 uintptr_t nonpu_publish(nonpu_pool *pool, void *record)
 {
+    ((header *)record - 1)->owned = 0;
     __atomic_add_fetch(&((header *)record - 1)->generation, 1, __ATOMIC_RELEASE);
     return nonpu_handle(pool, record);
 }
@@ -128,30 +133,29 @@ void nonpu_fork_handles(int step)
     nonpu_pool *pools[] = { &nonpu_tensors, &nonpu_scalars, &nonpu_executors, &nonpu_streams };
     for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
         nonpu_fork_lock(&pools[i]->lock, step);
+    for (size_t i = 0; i < NONPU_BLOCKS; i++)
+        nonpu_fork_lock(&nonpu_blocks[i].lock, step);
 }
 
 /* ---- tensors ---- */
 
 enum { RANK = sizeof((nonpu_tensor *)0)->dims / sizeof(int64_t) };
 
-static aclTensor *no_tensor(const char *what, const char *expected, const char *actual)
-{
-    nonpu_fail(0, "aclCreateTensor", what, expected, actual);
-    return NULL;
-}
-
-aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
-                           int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
-                           void *tensorData)
+/* Why a tensor cannot have these attributes: the status of aclInitTensor, 0 if it can. */
+static int judge_attributes(const char *api, const int64_t *viewDims, uint64_t viewDimsNum, const int64_t *storageDims, uint64_t storageDimsNum)
 {
     if ((!viewDims && viewDimsNum) || (!storageDims && storageDimsNum))
-        return no_tensor(viewDims || !viewDimsNum ? "storageDims" : "viewDims", "a pointer to as many values as counted", "null");
+        return nonpu_fail(ACLNN_ERR_PARAM_NULLPTR, api, viewDims || !viewDimsNum ? "storageDims" : "viewDims",
+                          "a pointer to as many values as counted", "null");
     if (viewDimsNum > RANK || storageDimsNum > RANK)
-        return no_tensor(viewDimsNum > RANK ? "viewDimsNum" : "storageDimsNum", "at most 25",
-                         nonpu_number((int64_t)(viewDimsNum > RANK ? viewDimsNum : storageDimsNum)).text);
-    nonpu_tensor *t = nonpu_take(&nonpu_tensors);
-    if (!t)
-        return no_tensor("the number of live tensors", "within the memory of this machine", "no memory");
+        return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, viewDimsNum > RANK ? "viewDimsNum" : "storageDimsNum", "at most 25",
+                          nonpu_number((int64_t)(viewDimsNum > RANK ? viewDimsNum : storageDimsNum)).text);
+    return 0;
+}
+
+static void fill(nonpu_tensor *t, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride, int64_t offset,
+                 aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
     t->dtype = dataType;
     t->format = format;
     t->rank = (int32_t)viewDimsNum;
@@ -166,13 +170,43 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
     }
     for (uint64_t i = 0; i < storageDimsNum; i++)
         t->storage[i] = storageDims[i];
+}
+
+aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
+                           int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum,
+                           void *tensorData)
+{
+    if (judge_attributes("aclCreateTensor", viewDims, viewDimsNum, storageDims, storageDimsNum))
+        return NULL;
+    nonpu_tensor *t = nonpu_take(&nonpu_tensors);
+    if (!t) {
+        nonpu_fail(0, "aclCreateTensor", "the number of live tensors", "within the memory of this machine", "no memory");
+        return NULL;
+    }
+    fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
     return (aclTensor *)nonpu_publish(&nonpu_tensors, t);
+}
+
+aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
+                          int64_t offset, aclFormat format, const int64_t *storageDims, uint64_t storageDimsNum, void *tensorData)
+{
+    nonpu_tensor *t = nonpu_find(&nonpu_tensors, (uintptr_t)tensor);
+    if (!t)
+        return nonpu_fail(tensor ? ACLNN_ERR_PARAM_INVALID : ACLNN_ERR_PARAM_NULLPTR, "aclInitTensor", "tensor", "a live tensor",
+                          nonpu_describe(&nonpu_tensors, (uintptr_t)tensor).text);
+    int status = judge_attributes("aclInitTensor", viewDims, viewDimsNum, storageDims, storageDimsNum);
+    if (!status)
+        fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
+    return status;
 }
 
 /* Shared by the destroy functions: null is fine, anything that is not alive is an error. */
 static aclnnStatus destroy(nonpu_pool *pool, uintptr_t handle, const char *api, const char *what, const char *expected)
 {
-    void *record = handle ? nonpu_claim(pool, handle) : NULL;
+    void *record = handle ? nonpu_find(pool, handle) : NULL;
+    if (record && nonpu_is_owned(record))
+        return nonpu_fail(ACLNN_ERR_PARAM_INVALID, api, what, "one that no list owns", "one that is destroyed with its list");
+    record = record ? nonpu_claim(pool, handle) : NULL;
     if (record)
         nonpu_recycle(pool, record);
     else if (handle)

@@ -1,8 +1,12 @@
 /* Device and host memory: both are memory of this process, in blocks that are known by address. */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "queue.h"
@@ -21,6 +25,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 enum { FREED = 64 };
 static block freed[FREED];
 static unsigned next_freed;
+uint64_t nonpu_frees;
 
 static block *freed_block(uintptr_t base, uint64_t size)
 {
@@ -106,6 +111,7 @@ static int give_back(const char *api, void *memory, int host)
     int known = b && b->base == (uintptr_t)memory && b->host == host;
     if (known) {
         freed[next_freed++ % FREED] = *b;
+        __atomic_store_n(&nonpu_frees, nonpu_frees + 1, __ATOMIC_RELEASE);
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
         /* Queued work may still use the block. The call must not wait, so the block outlives it. */
         if (nonpu_is_busy() && reserve((void **)&deferred, nonpu_deferred, &deferred_room, sizeof *deferred)) {
@@ -152,6 +158,49 @@ int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, ui
     }
     pthread_mutex_unlock(&lock);
     return b != NULL;
+}
+
+/* ---- memory that the runtime did not allocate: would a kernel's access end the process? ---- */
+
+enum { POPULATE_WRITE = 23 };       /* MADV_POPULATE_WRITE: as a write would, but without one; Linux 5.14 */
+
+static int is_readable(uintptr_t address)
+{
+    char byte;
+    struct iovec here = { &byte, 1 }, there = { (void *)address, 1 };
+    return process_vm_readv(getpid(), &here, 1, &there, 1, 0) >= 0 || errno != EFAULT;
+}
+
+static int is_writable(uintptr_t address, uintptr_t page)
+{
+    static char own;
+    if (!madvise((void *)(address & ~(page - 1)), page, POPULATE_WRITE) || (errno != EFAULT && errno != EINVAL))
+        return 1;
+    return madvise((void *)((uintptr_t)&own & ~(page - 1)), page, POPULATE_WRITE) != 0;     /* this kernel cannot tell */
+}
+
+/* mincore wants to say which pages are resident; here it only has to find holes. */
+static int is_mapped(uintptr_t start, uintptr_t last, uintptr_t page)
+{
+    unsigned char resident[4096];
+    for (uintptr_t left = (last - start) / page + 1, pages; left; left -= pages, start += pages * page) {
+        pages = left < sizeof resident ? left : sizeof resident;
+        if (mincore((void *)start, pages * page, resident) && errno == ENOMEM)
+            return 0;
+    }
+    return 1;
+}
+
+int32_t nonpu_probe(uintptr_t address, uint64_t bytes, int32_t written)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), last = address + bytes - 1;
+    if (!bytes)
+        return 0;
+    if (last < address || !is_mapped(address & ~(page - 1), last, page))
+        return 1;
+    if (!is_readable(address) || !is_readable(last))
+        return 2;
+    return written && !(is_writable(address, page) && is_writable(last, page)) ? 3 : 0;
 }
 
 int nonpu_memory_kind(const void *address)

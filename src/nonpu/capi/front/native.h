@@ -88,6 +88,10 @@ void nonpu_end_queues(void);                                   /* at the end of 
    may be null, counts the slack behind the request as well. A block given back lately has 0 bytes. */
 int32_t nonpu_find_block(uintptr_t address, uintptr_t *base, uint64_t *bytes, uint64_t *capacity);
 
+/* Whether memory that is no such block can be used: 0 as far as one can tell, 1 it is not mapped, 2 its first or last byte
+   cannot be read, 3 one of them cannot be written. Changes nothing. */
+int32_t nonpu_probe(uintptr_t address, uint64_t bytes, int32_t written);
+
 /* Every call of phase one is judged anew from now on. */
 void nonpu_forget_calls(void);
 
