@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
     Runner = Callable[[Iterable["Task"]], Iterator[tuple["Task", Any]]]
 
-_BATCH_CASES: Final = 50
+_BATCH_CASES: Final = 100
 _BATCH_ELEMENTS: Final = 1 << 19
 CHUNK: Final = 1 << 22  # elements; a part of a case then takes some tens of megabytes
 

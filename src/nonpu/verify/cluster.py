@@ -85,7 +85,8 @@ class Cluster:
             threads_per_worker=1,
             processes=True,
             memory_limit=0,  # the tasks are small by themselves
-            dashboard_address=":0",
+            dashboard_address="127.0.0.1:0",  # None would be a fixed port, and a warning where that is taken
+            scheduler_kwargs={"dashboard": False},
             local_directory=scratch,
             silence_logs=logging.CRITICAL,
         )
