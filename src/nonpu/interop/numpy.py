@@ -38,7 +38,7 @@ def run(
         if isinstance(param, FlagParam):
             arguments[param.name] = _flag(op, param, value)
         elif isinstance(param, ScalarParam):
-            arguments[param.name] = _scalar(op, param, value)
+            arguments[param.name] = as_scalar(op, param, value)
         else:
             array = _array(op, param, value)
             wants_array = wants_array or isinstance(value, np.ndarray)
@@ -47,7 +47,7 @@ def run(
                 key = None  # a copy: its layout is not the array's
             inputs.append(array)
     target = op.tensors[op.output]
-    call = Call(op, arguments, _product(op, product), one_call=True)
+    call = Call(op, arguments, find_product(op, product), one_call=True)
     result = _result(call) if out is None else _array(op, target, out, is_output=True)
     arguments[op.output] = _tensor(op, target, result, is_output=True)
     judge(call)
@@ -88,7 +88,8 @@ def _refuse(
     return error
 
 
-def _product(op: Op, name: str | None) -> Product:
+def find_product(op: Op, name: str | None) -> Product:
+    """Return the product of a name; the one of NONPU_PRODUCT for None."""
     try:
         return environment_product() if name is None else products.find(name)
     except (TypeError, ValueError) as error:
@@ -129,7 +130,8 @@ def _result(call: Call) -> np.ndarray[Any, Any]:
     return np.empty(shape, numpy_dtype(BY_VALUE[dtype]))
 
 
-def _scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
+def as_scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
+    """Return a number with the type that it has in Python or NumPy; None stands for the default."""
     if value is None:
         if param.optional:
             return None
