@@ -75,10 +75,10 @@ def one_call(op: Op) -> Callable[..., Any]:
         "_op": op,
         "_run": numpy.run,
         "_run_ready": lib.nonpu_run_ready,
-        "__name__": "nonpu",
     }
     exec(source, space)
     function: Callable[..., Any] = space[op.python_name]
+    function.__module__ = "nonpu"  # not as a global __name__: torch.compile would look there for the other globals
     function.__doc__ = _document(op)
     return function
 
@@ -90,7 +90,8 @@ def _other(op: Op, arrays: tuple[Any, ...], others: dict[type, Any]) -> Callable
     if tensor is not None and any(isinstance(array, tensor) for array in arrays):
         from nonpu.interop.torch.contracts import ONE_CALL
 
-        return others.setdefault(tensor, ONE_CALL[op.name])
+        found = others[tensor] = ONE_CALL[op.name]
+        return found
     return None
 
 

@@ -11,26 +11,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from nonpu import products
 from nonpu._core import lib
 from nonpu.interop import numpy
 from nonpu.interop.ready import CAPACITY
 from nonpu.interop.torch.layouts import DTYPES, allocate, array_of, infer, missing_bytes
+from nonpu.interop.torch.operators import OPERATORS, PLAIN, observed
 from nonpu.spec.call import Call, Failure
-from nonpu.spec.checks import judge
+from nonpu.spec.checks import ScalarDTypes, judge
 from nonpu.spec.model import FlagParam, ScalarParam
 from nonpu.status import AclnnError, Status
 from nonpu.tensor import Scalar
 from nonpu.tensor import Tensor as Descriptor
 
 if TYPE_CHECKING:
+    from nonpu.dtypes import DType
     from nonpu.interop.ready import Ready
-    from nonpu.spec.model import Op, Parameter, TensorParam
+    from nonpu.spec.model import Op, Parameter
 
-PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
-"""Types whose memory is the tensor's value; any other may override what operators do."""
 SHARED: Final = 10000
 """Nanoseconds of work from which on threads share it."""
 INVALID: Final = Status.ACLNN_ERR_PARAM_INVALID
@@ -91,7 +90,7 @@ def run(
     inputs: list[Tensor] = []
     for param, value in zip((p for p in op.params if p.role == "in"), values, strict=True):
         if param.name not in op.tensors:
-            arguments.append(array_of(rank_zero(op, param, value)) if isinstance(value, Tensor) else value)
+            arguments.append(_number(op, param, value) if isinstance(value, Tensor) else value)
         elif value is None:
             arguments.append(None)
         else:
@@ -126,45 +125,35 @@ def run(
     return out
 
 
-def dispatch(op: Op, values: tuple[Any, ...], out: Any, product: str | None) -> Tensor:
+def dispatch(
+    op: Op, values: tuple[Any, ...], out: Any, product: str | None, known: dict[Any, Known], key: Any
+) -> Tensor:
     """Run a call that PyTorch may have to see; tell it only if it has to."""
     given = [param for param in op.params if param.role == "in"]
-    tensors = []
-    for param, value in zip(given, values, strict=True):
-        if param.name in op.tensors and value is not None:
-            tensors.append(_of_pytorch(op, param, value))
-    scalars = [value for value in values if isinstance(value, Tensor) and not any(value is t for t in tensors)]
-    if out is not None:
-        tensors.append(_of_pytorch(op, op.tensors[op.output], out))
-    seen = [*tensors, *scalars]
-    differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in seen)
+    pairs = [(p, value) for p, value in zip(given, values, strict=True) if p.name in op.tensors and value is not None]
+    pairs += [] if out is None else [(op.tensors[op.output], out)]
+    tensors = [_of_pytorch(op, param, value) for param, value in pairs]
+    if not observed([]):
+        for (param, _), tensor in zip(pairs, tensors, strict=True):
+            if type(tensor) in PLAIN:
+                _reachable(op, param, tensor)
+    scalars = [
+        value for p, value in zip(given, values, strict=True) if p.name not in op.tensors and isinstance(value, Tensor)
+    ]
+    differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *scalars))
     if out is not None and differentiated:
         raise not_differentiable(op)
-    if not differentiated and not _observed(seen):
-        return run(op, values, out, product, {})
-    overload = getattr(torch.ops.nonpu, op.python_name)
-    plain = [_plain(op, param, value, bool(scalars)) for param, value in zip(given, values, strict=True)]
-    if out is not None:
-        result: Tensor = overload.out(*plain, product=product, out=out)
-    elif scalars:
-        result = overload.Tensor(*plain, product=product)
-    else:
-        result = overload.default(*plain, product=product)
-    return result
+    if not differentiated and not observed([*tensors, *scalars]):
+        return run(op, values, out, product, known, key)
+    plain = [_plain(op, param, value, bool(scalars), product) for param, value in zip(given, values, strict=True)]
+    if out is None:
+        return OPERATORS[op.python_name, "Tensor" if scalars else "default"](*plain, product)
+    getattr(torch.ops.nonpu, op.python_name).out(*plain, product, out=out)
+    found: Tensor = out
+    return found
 
 
-def _observed(tensors: list[Tensor]) -> bool:
-    """Whether something other than reverse mode has to see a call with these tensors."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0
-        or any(type(tensor) not in PLAIN for tensor in tensors)
-    )
-
-
-def _plain(op: Op, param: Parameter, value: Any, as_tensor: bool) -> Any:
+def _plain(op: Op, param: Parameter, value: Any, as_tensor: bool, product: str | None) -> Any:
     """Return an argument as the operator's schema wants it."""
     if value is None and not param.optional:
         kind = "a number" if isinstance(param, ScalarParam) else "an array"
@@ -173,12 +162,28 @@ def _plain(op: Op, param: Parameter, value: Any, as_tensor: bool) -> Any:
         return value
     if isinstance(value, Tensor):
         return rank_zero(op, param, value)
-    scalar = numpy.as_scalar(op, param, value)
-    number = param.default if scalar is None else scalar.value
+    number = value
+    if not torch.compiler.is_compiling():  # the value may be open then
+        scalar = numpy.as_scalar(op, param, value)
+        _check_scalar(op, param, scalar, product)
+        number = None if scalar is None else scalar.value
+    if as_tensor and number is None:
+        number = param.default
     return torch.tensor(number, dtype=torch.float64) if as_tensor else number
 
 
-def examine(op: Op, tensors: list[Tensor], others: list[Any], product: str | None, out: Tensor | None = None) -> tuple[Any, torch.dtype]:
+def _check_scalar(op: Op, param: Parameter, scalar: Scalar | None, product: str | None) -> None:
+    """Refuse a type that the contract does not take: a schema knows numbers only."""
+    arguments = {other.name: scalar if other is param else None for other in op.scalar_params}
+    asked = Call(op, arguments, numpy.find_product(op, product), one_call=True)
+    failure = ScalarDTypes(param.name).run(asked)
+    if failure is not None:
+        raise failure.error(asked)
+
+
+def examine(
+    op: Op, tensors: list[Tensor], others: list[Any], product: str | None, out: Tensor | None = None
+) -> tuple[Any, torch.dtype]:
     """Return shape and type of the result of a call whose tensors have no memory; sizes may be symbolic.
 
     Raises
@@ -214,7 +219,7 @@ def examine(op: Op, tensors: list[Tensor], others: list[Any], product: str | Non
     return fit
 
 
-def _known_scalar(param: ScalarParam, value: Any) -> Scalar | None:
+def _known_scalar(param: Parameter, value: Any) -> Scalar | None:
     """Return a scalar to judge; while a call is traced its value may be open, and any that is valid stands for it."""
     for kind, dtype in ((bool, "bool"), (int, "int64"), (float, "float64"), (complex, "complex128")):
         if type(value) is kind:
@@ -236,23 +241,31 @@ def _of_pytorch(op: Op, param: Parameter, value: Any) -> Tensor:
     raise refuse(op, param.name, "", "a torch.Tensor, as the others are", type(value).__name__, is_type=True)
 
 
-def _on_cpu(op: Op, param: TensorParam, tensor: Tensor) -> Tensor:
-    """Refuse tensors without strided memory that this process can reach."""
-    if tensor.device.type != "cpu":
-        raise refuse(op, param.name, "", "a tensor on the CPU", f"one on {tensor.device}")
-    if tensor.layout is not torch.strided:
-        raise refuse(op, param.name, "", "a strided tensor", f"one of layout {tensor.layout}")
-    _dtype(op, param, tensor)
+def _on_cpu(op: Op, param: Parameter, tensor: Tensor) -> Tensor:
+    """Refuse a tensor whose elements are not in this process's memory."""
+    _reachable(op, param, tensor)
     missing = missing_bytes(tensor)
     if missing:
         raise refuse(op, param.name, "", "a tensor within its storage", f"a storage {missing} bytes too short")
     return tensor
 
 
-def _dtype(op: Op, param: TensorParam, tensor: Tensor) -> Any:
+def _reachable(op: Op, param: Parameter, tensor: Tensor) -> None:
+    if tensor.device.type != "cpu":
+        raise refuse(op, param.name, "", "a tensor on the CPU", f"one on {tensor.device}")
+    if tensor.layout is not torch.strided:
+        raise refuse(op, param.name, "", "a strided tensor", f"one of layout {tensor.layout}")
+    _dtype(op, param, tensor)
+
+
+def _dtype(op: Op, param: Parameter, tensor: Tensor) -> DType:
     dtype = DTYPES.get(tensor.dtype)
     if dtype is None:
-        names = ", ".join(member.name for member in param.dtypes + param.converted + param.one_call)
+        product = products.find(products.DEFAULT)
+        dtypes = (
+            param.allowed(product) if isinstance(param, ScalarParam) else op.tensors[param.name].allowed(product, True)
+        )
+        names = ", ".join(member.name for member in dtypes)
         raise refuse(op, param.name, "dtype", f"one of {names}", str(tensor.dtype), is_type=True)
     return dtype
 
@@ -260,6 +273,11 @@ def _dtype(op: Op, param: TensorParam, tensor: Tensor) -> Any:
 def not_differentiable(op: Op) -> AclnnError:
     """Return the exception for an output of the caller's where a derivative is asked for: it would have none."""
     return refuse(op, op.output, "", "None where an argument requires grad", "a tensor")
+
+
+def _number(op: Op, param: Parameter, tensor: Tensor) -> Any:
+    """Return a tensor that stands for a number as a NumPy array, which knows its type."""
+    return array_of(_on_cpu(op, param, rank_zero(op, param, tensor)))
 
 
 def rank_zero(op: Op, param: Parameter, tensor: Tensor) -> Tensor:

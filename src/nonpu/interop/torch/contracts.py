@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nonpu.interop.torch import call, derivatives, functions
 from nonpu.interop.torch.layouts import allocate
-from nonpu.interop.torch.operators import LIBRARY, NAMESPACE, Operator, Parameter, Partial
+from nonpu.interop.torch.operators import LIBRARY, NAMESPACE, PRODUCT, TAGS, Operator, Parameter, Partial
 from nonpu.ops import OPS
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 
@@ -26,12 +26,14 @@ def _define(op: Op) -> None:
     known = derivatives.find(op)
     parameters = tuple(_parameter(param) for param in op.params if param.role == "in")
     shapes = functools.partial(_shapes, op, parameters)
-    operator = Operator(op.python_name, "default", parameters, kernel, shapes, {})
+    names = [parameter.name for parameter in parameters]
+    linear = None if known.linear is None else names.index(known.linear)
+    operator = Operator(op.python_name, "default", parameters, kernel, shapes, {}, linear)
     operator.partials = _partials(operator, known)
     if op.scalar_params:
         tensors = tuple(_as_tensor(op, parameter) for parameter in parameters)
         numbers = functools.partial(_with_numbers, op, tensors, kernel)
-        wide = Operator(op.python_name, "Tensor", tensors, numbers, shapes, {})
+        wide = Operator(op.python_name, "Tensor", tensors, numbers, shapes, {}, linear)
         wide.partials = _partials(wide, known)
     _define_out(op, parameters, kernel)
 
@@ -51,37 +53,38 @@ def _as_tensor(op: Op, parameter: Parameter) -> Parameter:
     return Parameter(parameter.name, "Tensor") if parameter.name in scalars else parameter
 
 
-def _with_numbers(
-    op: Op, parameters: tuple[Parameter, ...], kernel: Callable[..., Tensor], *given: Any, product: str | None = None
-) -> Tensor:
+def _with_numbers(op: Op, parameters: tuple[Parameter, ...], kernel: Callable[..., Tensor], *given: Any) -> Tensor:
     """Run the kernel with the values of tensors of rank 0."""
-    return kernel(*_numbers(op, parameters, given), product=product)
-
-
-def _numbers(op: Op, parameters: tuple[Parameter, ...], given: tuple[Any, ...]) -> list[Any]:
-    values = []
-    for value, parameter in zip(given, parameters, strict=False):
+    values = list(given)
+    for index, parameter in enumerate(parameters):
         if parameter.is_tensor and not parameter.is_array:
             (param,) = (param for param in op.params if param.python_name == parameter.name)
-            value = call.rank_zero(op, param, value).item()
-        values.append(value)
-    return values
+            values[index] = call.rank_zero(op, param, values[index]).item()
+    return kernel(*values)
 
 
 def _shapes(op: Op, parameters: tuple[Parameter, ...], *given: Any, product: str | None = None) -> Tensor:
     """Return the result without values."""
-    arguments = (*given, *(parameter.default for parameter in parameters[len(given) :]))
-    tensors = [value for value, parameter in zip(arguments, parameters, strict=True) if parameter.is_array]
-    others = [value for value, parameter in zip(arguments, parameters, strict=True) if not parameter.is_array]
+    tensors, others, product = _sorted(parameters, given, product)
     return allocate(tensors, *call.examine(op, tensors, others, product))
+
+
+def _sorted(
+    parameters: tuple[Parameter, ...], given: tuple[Any, ...], product: str | None
+) -> tuple[list[Tensor], list[Any], str | None]:
+    """Return arrays, other arguments and product, of which those at the end may be left to their defaults."""
+    filled = (*given, *(parameter.default for parameter in parameters[len(given) :]))
+    pairs = list(zip(filled, parameters, strict=False))
+    tensors = [value for value, parameter in pairs if parameter.is_array]
+    others = [value for value, parameter in pairs if not parameter.is_array]
+    return tensors, others, filled[len(parameters)] if len(filled) > len(parameters) else product
 
 
 def _partials(operator: Operator, known: derivatives.Derivatives) -> dict[str, Partial]:
     """Return the derivatives of an operator, with respect to the input in which it is linear too."""
     found: dict[str, Partial] = {name: functools.partial(_of_pytorch, own) for name, own in known.partials.items()}
     if known.linear is not None:
-        position = [parameter.name for parameter in operator.parameters].index(known.linear)
-        found[known.linear] = functools.partial(_linear, operator, position)
+        found[known.linear] = functools.partial(_linear, operator)
     return found
 
 
@@ -91,44 +94,43 @@ def _of_pytorch(
     return own(v, *arguments)
 
 
-def _linear(
-    operator: Operator, position: int, v: Tensor, arguments: tuple[Any, ...], product: str | None, conjugate: bool
-) -> Tensor:
+def _linear(operator: Operator, v: Tensor, arguments: tuple[Any, ...], product: str | None, conjugate: bool) -> Tensor:
     """Apply the operator to `v`; in reverse mode its adjoint, which has the conjugates of the other inputs."""
     values = [value.conj() if conjugate and isinstance(value, Tensor) else value for value in arguments]
-    values[position] = v
-    result: Tensor = operator.call(*values, product=product)
-    return result
+    assert operator.linear is not None
+    values[operator.linear] = v
+    return operator(*values, product)
 
 
 def _define_out(op: Op, parameters: tuple[Parameter, ...], kernel: Callable[..., Tensor]) -> None:
     name = f"{op.python_name}.out"
-    tags = tuple(getattr(torch.Tag, tag) for tag in ("pt2_compliant_tag", "out") if hasattr(torch.Tag, tag))
-    words = ", ".join(map(str, parameters))
-    LIBRARY.define(f"{name}({words}, *, str? product=None, Tensor(a!) out) -> Tensor(a!)", tags=tags)
-    LIBRARY.impl(name, kernel, "CPU")
+    # No result and no tag ``out``: PyTorch's compiler (2.13) would put this overload in the place of the default one
+    # and pass its defaults twice.
+    words = ", ".join(map(str, (*parameters, PRODUCT)))
+    LIBRARY.define(f"{name}({words}, *, Tensor(a!) out) -> ()", tags=TAGS)
+    LIBRARY.impl(name, functools.partial(_into, kernel), "CPU")
     torch.library.register_fake(f"{NAMESPACE}::{name}", functools.partial(_shapes_of_out, op, parameters), lib=LIBRARY)
     overload = getattr(torch.ops.nonpu, op.python_name).out
 
-    def autograd(keys: Any, *given: Any, product: str | None = None, out: Tensor) -> Tensor:
+    def autograd(keys: Any, *given: Any, out: Tensor) -> None:
         tensors = [value for value in (*given, out) if isinstance(value, Tensor)]
         if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             raise call.not_differentiable(op)
         with torch._C._AutoDispatchBelowAutograd():
-            overload.redispatch(keys & torch._C._after_autograd_keyset, *given, product=product, out=out)
-        return out
+            overload.redispatch(keys & torch._C._after_autograd_keyset, *given, out=out)
 
     LIBRARY.impl(name, autograd, "Autograd", with_keyset=True)
 
 
+def _into(kernel: Callable[..., Tensor], *given: Any, out: Tensor) -> None:
+    kernel(*given, out=out)
+
+
 def _shapes_of_out(
     op: Op, parameters: tuple[Parameter, ...], *given: Any, product: str | None = None, out: Tensor
-) -> Tensor:
-    arguments = (*given, *(parameter.default for parameter in parameters[len(given) :]))
-    tensors = [value for value, parameter in zip(arguments, parameters, strict=True) if parameter.is_array]
-    others = [value for value, parameter in zip(arguments, parameters, strict=True) if not parameter.is_array]
+) -> None:
+    tensors, others, product = _sorted(parameters, given, product)
     call.examine(op, tensors, others, product, out)
-    return out
 
 
 def _both(op: Op) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from torch.autograd import forward_ad
 from nonpu._core import lib
 from nonpu.engine.plan import MAX_OPERANDS
 from nonpu.interop.torch import call
+from nonpu.interop.torch.operators import PLAIN
 from nonpu.spec.model import TensorParam
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ NUMBERS: Final = frozenset({float, int, bool, type(None), np.float32, np.float64
 
 # Written out per operator because it must not cost more than a small kernel: no loops over parameters here.
 FUNCTION = """
-def {name}({parameters}{out}out=None, product=None):
+def {name}({parameters}, {last}):
     {guard}key = None
     if {memorable}:
         try:
@@ -48,13 +49,13 @@ def {name}({parameters}{out}out=None, product=None):
                         return out
         except (TypeError, RuntimeError):
             key = None
-    return _run(_op, ({names}), out, product, _known, key)
+    return {otherwise}(_op, ({names}), out, product, _known, key)
 """
 GUARD = """if (
         _compiling() or not ({plain}) or _modes() or _transforms() or _duals._current_level >= 0
         or (({differentiable}) and _grad_enabled())
     ):
-        return _dispatch(_op, ({names}), out, product)
+        return _dispatch(_op, ({names}), out, product, _known, None)
     """
 
 
@@ -75,7 +76,9 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
     kinds = [f"type({name}) in _plain" for name in tensors] + [f"not isinstance({name}, _tensor)" for name in others]
     guard = GUARD.format(
         plain=" and ".join([*kinds, "(out is None or type(out) in _plain)"]),
-        differentiable=" or ".join([f"{name}.requires_grad" for name in tensors] + ["out is not None and out.requires_grad"]),
+        differentiable=" or ".join(
+            [f"{name}.requires_grad" for name in tensors] + ["out is not None and out.requires_grad"]
+        ),
         names=names,
     )
     usable = {name: _usable(op, name) for name in (*tensors, "out")}
@@ -83,7 +86,9 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
         name=op.python_name,
         parameters=", ".join(declare(param) for param in given),
         guard=guard if guarded else "",
-        out=", " if guarded else ", *, ",  # the dispatcher passes these two by name, the other caller by position
+        otherwise="_dispatch" if guarded else "_run",
+        # By position: from `nonpu.interop.onecall` both, from PyTorch's dispatcher the product.
+        last="out=None, product=None" if guarded else "product=None, *, out=None",
         memorable=" and ".join([f"type({name}) in _numbers" for name in others]) if others else "True",
         layouts=", ".join(f"{name}.dtype, {name}.shape, {name}.stride()" for name in tensors),
         # A zero is not remembered by value, for its sign: -0.0 == 0.0.
@@ -108,15 +113,15 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
         "_modes": torch._C._len_torch_dispatch_stack,
         "_numbers": NUMBERS,
         "_op": op,
-        "_plain": call.PLAIN,
+        "_plain": PLAIN,
         "_run": call.run,
         "_run_ready": lib.nonpu_run_ready_at,
         "_tensor": Tensor,
         "_transforms": torch._C._are_functorch_transforms_active,
-        "__name__": "nonpu",
     }
     exec(source, space)
     function: Callable[..., Any] = space[op.python_name]
+    function.__module__ = __name__
     return function
 
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import ml_dtypes
 import numpy as np
 import torch
 from torch import Tensor
 
-from nonpu.dtypes import DType, promote
+from nonpu._core import ffi
+from nonpu.dtypes import FLOATS, INTEGERS, DType, promote
+from nonpu.interop.numpy import numpy_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nonpu.spec.model import Op
 
-NAMES: Final = {dtype.python_name: dtype for dtype in DType}
 DTYPES: Final = {
-    getattr(torch, name): dtype for name, dtype in NAMES.items() if isinstance(getattr(torch, name, None), torch.dtype)
+    getattr(torch, dtype.python_name): dtype
+    for dtype in (*FLOATS, *INTEGERS, DType.BOOL, DType.COMPLEX64, DType.COMPLEX128)
 }
-"""The aclDataType of each of PyTorch's types that has one."""
+"""The aclDataType of each of PyTorch's types that NumPy has, too."""
 TORCH_DTYPES: Final = {dtype: torch_dtype for torch_dtype, dtype in DTYPES.items()}
 
 
@@ -57,18 +58,29 @@ def _expanded(tensor: Tensor) -> bool:
 
 
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Return a NumPy array of the same memory, whatever the strides; a copy if the tensor is a lazy conjugate."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
-    if tensor.dtype is torch.bfloat16:
-        return np.asarray(tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
-    array: np.ndarray[Any, Any] = tensor.numpy()
-    return array
+    """Return a NumPy array of a tensor's memory, whatever the strides; of a copy if the tensor is a lazy conjugate.
+
+    Not by ``tensor.numpy()``, which forbids the storage ever to be resized, as sharded training does.  The array does
+    not keep the memory alive.
+    """
+    dtype = numpy_dtype(DTYPES[tensor.dtype])
+    if tensor.numel() == 0:
+        return np.empty(tuple(tensor.shape), dtype)
+    if tensor.is_conj() or tensor.is_neg():
+        return np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy())
+    size = tensor.element_size()
+    memory = ffi.buffer(ffi.cast("char *", tensor.data_ptr()), _span(tensor) * size)
+    return np.ndarray(tuple(tensor.shape), dtype, memory, 0, tuple(step * size for step in tensor.stride()))
 
 
 def missing_bytes(tensor: Tensor) -> int:
     """Return how many bytes the storage lacks for the view: it may have been shrunk behind the tensor's back."""
     if tensor.numel() == 0:
         return 0
-    last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    needed: int = (tensor.storage_offset() + last + 1) * tensor.element_size()
+    needed = (int(tensor.storage_offset()) + _span(tensor)) * tensor.element_size()
     return max(needed - tensor.untyped_storage().nbytes(), 0)
+
+
+def _span(tensor: Tensor) -> int:
+    """Return the elements from the first to the last in memory."""
+    return sum((int(size) - 1) * int(step) for size, step in zip(tensor.shape, tensor.stride(), strict=True)) + 1

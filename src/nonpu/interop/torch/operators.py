@@ -24,8 +24,21 @@ LIBRARY: Final = torch.library.Library(NAMESPACE, "FRAGMENT")
 TAGS: Final = tuple(
     getattr(torch.Tag, name) for name in ("pt2_compliant_tag", "needs_exact_strides") if hasattr(torch.Tag, name)
 )
-OPERATORS: Final[list[Operator]] = []
-"""Every overload that has derivatives, in the order of definition."""
+PLAIN: Final = frozenset({torch.Tensor, torch.nn.Parameter})
+"""Types whose memory is the tensor's value; any other may override what operators do."""
+OPERATORS: Final[dict[tuple[str, str], Operator]] = {}
+"""Every overload that has derivatives, by name and overload."""
+
+
+def observed(tensors: list[Tensor]) -> bool:
+    """Return whether something other than reverse mode has to see a call with these tensors."""
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or not all(type(tensor) in PLAIN and tensor.is_cpu and torch._C._has_storage(tensor) for tensor in tensors)
+    )
 
 
 class Parameter(NamedTuple):
@@ -57,6 +70,10 @@ class Parameter(NamedTuple):
         return f"{self.kind} {self.name}" + ("" if self.default is ... else f"={self.default}")
 
 
+PRODUCT: Final = Parameter("product", "str?", None)
+"""The last parameter of every schema."""
+
+
 class Operator:
     """One overload of an elementwise function.
 
@@ -67,11 +84,15 @@ class Operator:
     parameters
         In order.
     kernel : callable
-        Takes plain CPU tensors and the keyword ``product``; returns a new tensor.
+        Takes plain CPU tensors and, behind the other parameters, the product; returns a new tensor.
     shapes : callable
         The same on tensors without values.
     partials : dict
         The derivatives, by parameter.
+    linear : int or None
+        Position of the parameter in which it is linear.
+    keeps_result : bool
+        Whether the derivatives are functions of the result, which then follows the arguments.
     """
 
     def __init__(
@@ -82,35 +103,50 @@ class Operator:
         kernel: Callable[..., Tensor],
         shapes: Callable[..., Tensor],
         partials: dict[str, Partial],
+        linear: int | None = None,
+        keeps_result: bool = False,
     ) -> None:
         self.name = name
+        self.keeps_result = keeps_result
+        self.linear = linear
         self.parameters = parameters
         self.partials = partials
+        self.kernel = kernel
         qualified = name if overload == "default" else f"{name}.{overload}"
-        LIBRARY.define(f"{qualified}({', '.join(map(str, parameters))}, *, str? product=None) -> Tensor", tags=TAGS)
+        LIBRARY.define(f"{qualified}({', '.join(map(str, (*parameters, PRODUCT)))}) -> Tensor", tags=TAGS)
         LIBRARY.impl(qualified, kernel, "CPU")
         torch.library.register_fake(f"{NAMESPACE}::{qualified}", shapes, lib=LIBRARY)
         self.call = getattr(getattr(torch.ops.nonpu, name), overload)
         self.node = _node(self)
         LIBRARY.impl(qualified, self._autograd, "Autograd", with_keyset=True)
         LIBRARY.impl(qualified, self._transform, "FuncTorchDynamicLayerFrontMode")
-        OPERATORS.append(self)
+        OPERATORS[name, overload] = self
 
-    def _autograd(self, keys: Any, *given: Any, product: str | None = None) -> Tensor:
+    def __call__(self, *inputs: Any) -> Tensor:
+        """Run a call, the product last; through PyTorch's dispatcher only if that has more to do than reverse mode."""
+        tensors = [value for value in inputs if isinstance(value, Tensor)]
+        if observed(tensors):
+            result: Tensor = self.call(*inputs)
+        elif torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+            result = self.node.apply(*inputs)
+        else:
+            result = self.kernel(*inputs)
+        return result
+
+    def _autograd(self, keys: Any, *given: Any) -> Tensor:
         """Record the call if somebody asks for derivatives, then go on to the kernel."""
-        arguments = self._filled(given)
-        tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+        tensors = [argument for argument in given if isinstance(argument, Tensor)]
         reverse = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if any(type(tensor) is not Tensor for tensor in tensors):
             shard()
         if reverse or (forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()):
-            result: Tensor = self.node.apply(*arguments, product)
+            result: Tensor = self.node.apply(*self._filled(given))
             return result
         with torch._C._AutoDispatchBelowAutograd():
-            result = self.call.redispatch(keys & torch._C._after_autograd_keyset, *given, product=product)
+            result = self.call.redispatch(keys & torch._C._after_autograd_keyset, *given)
         return result
 
-    def _transform(self, *given: Any, product: str | None = None) -> Tensor:
+    def _transform(self, *given: Any) -> Tensor:
         """Let the transforms of torch.func work on the node, which knows their rules."""
         forward = torch._C._functorch.TransformType.Jvp
         levels = [level.key() for level in torch._C._functorch.get_interpreter_stack() or ()]
@@ -120,20 +156,20 @@ class Operator:
                 f"nonpu.{self.name}: forward mode inside forward mode is not supported by PyTorch's custom functions"
                 " (jacrev inside jacfwd and jacfwd inside jacrev are)"
             )
-        result: Tensor = self.node.apply(*self._filled(given), product)
+        result: Tensor = self.node.apply(*self._filled(given))
         return result
 
     def _filled(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return all arguments: the dispatcher leaves out those at the end that are defaults."""
-        return (*given, *(parameter.default for parameter in self.parameters[len(given) :]))
+        return (*given, *(parameter.default for parameter in (*self.parameters, PRODUCT)[len(given) :]))
 
-    def scaled(self, index: int, v: Tensor, inputs: tuple[Any, ...], conjugate: bool) -> Tensor:
-        """Return `v` times the partial derivative with respect to a parameter; the product is the last input."""
+    def scaled(self, index: int, v: Tensor, saved: tuple[Any, ...], product: str | None, conjugate: bool) -> Tensor:
+        """Return `v` times the partial derivative with respect to a parameter."""
         name = self.parameters[index].name
         partial = self.partials.get(name)
         if partial is None:
             raise NotImplementedError(f"nonpu.{self.name}: no derivative with respect to {name} is known")
-        return partial(v, inputs[:-1], inputs[-1], conjugate)
+        return partial(v, saved, product, conjugate)
 
     def batched(self, size: int, dims: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[Tensor, int]:
         """Run a batch of calls as one."""
@@ -147,13 +183,13 @@ class Operator:
                 [value[row] if index in indices else value for index, value in enumerate(arguments)]
                 for row in range(size)
             ]
-            return torch.stack([self.call(*row, product=product) for row in rows]), 0
+            return torch.stack([self(*row, product) for row in rows]), 0
         arrays = [index for index, parameter in enumerate(self.parameters) if parameter.is_array]
         rank = max(arguments[index].dim() - (index in indices) for index in arrays)
         for index in indices:
             value = arguments[index]
             arguments[index] = value.reshape(size, *[1] * (rank + 1 - value.dim()), *value.shape[1:])
-        return self.call(*arguments, product=product), 0
+        return self(*arguments, product), 0
 
 
 def _node(operator: Operator) -> type[Function]:
@@ -162,32 +198,34 @@ def _node(operator: Operator) -> type[Function]:
     class Node(Function):
         @staticmethod
         def forward(*arguments: Any) -> Tensor:
-            result: Tensor = operator.call(*arguments[:-1], product=arguments[-1])
-            return result
+            return operator(*arguments)
 
         @staticmethod
         def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
             tensors = [value for value in inputs if isinstance(value, Tensor)]
+            if operator.keeps_result:
+                tensors.append(output)
             ctx.save_for_backward(*tensors)
             ctx.save_for_forward(*tensors)
-            ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs]
+            ctx.rest = [None if isinstance(value, Tensor) else value for value in inputs[:-1]]
+            ctx.product = inputs[-1]
             ctx.result_shape, ctx.result_dtype = output.shape, output.dtype
 
         @staticmethod
         def backward(ctx: Any, *outputs: Any) -> Any:
-            inputs = _restored(operator, ctx)
-            found: list[Tensor | None] = [None] * len(inputs)
+            inputs, saved = _restored(operator, ctx)
+            found: list[Tensor | None] = [None] * (len(inputs) + 1)
             for index, value in enumerate(inputs):
                 if isinstance(value, Tensor) and ctx.needs_input_grad[index]:
-                    scaled = operator.scaled(index, outputs[0], inputs, True)
+                    scaled = operator.scaled(index, outputs[0], saved, ctx.product, True)
                     found[index] = _converted(scaled, value.dtype).sum_to_size(value.shape)
             return tuple(found)
 
         @staticmethod
         def jvp(ctx: Any, *tangents: Any) -> Tensor:
-            inputs = _restored(operator, ctx)
+            _, saved = _restored(operator, ctx)
             parts = [
-                _converted(operator.scaled(index, tangent, inputs, False), ctx.result_dtype)
+                _converted(operator.scaled(index, tangent, saved, ctx.product, False), ctx.result_dtype)
                 for index, tangent in enumerate(tangents)
                 if isinstance(tangent, Tensor)
             ]
@@ -201,10 +239,12 @@ def _node(operator: Operator) -> type[Function]:
     return Node
 
 
-def _restored(operator: Operator, ctx: Any) -> tuple[Any, ...]:
+def _restored(operator: Operator, ctx: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the arguments, and what the derivatives are functions of."""
     tensors = iter(ctx.saved_tensors)
-    kinds = (*(parameter.is_tensor for parameter in operator.parameters), False)
-    return tuple(next(tensors) if kind else value for kind, value in zip(kinds, ctx.rest, strict=True))
+    pairs = zip(operator.parameters, ctx.rest, strict=True)
+    arguments = tuple(next(tensors) if parameter.is_tensor else value for parameter, value in pairs)
+    return arguments, (*arguments, *tensors)
 
 
 def _converted(value: Tensor, dtype: torch.dtype) -> Tensor:
@@ -218,4 +258,4 @@ def shard() -> None:
     if "torch.distributed.tensor" in sys.modules:
         from nonpu.interop.torch import sharding
 
-        sharding.register(OPERATORS)
+        sharding.register(OPERATORS.values())

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -38,6 +38,6 @@ def find(op: Op) -> Derivatives:
     return Derivatives(module.LINEAR, module.PARTIALS)
 
 
-def wide(value: Any) -> Any:
-    """Return a real tensor as DOUBLE, anything else as it is."""
-    return value.double() if isinstance(value, torch.Tensor) and not value.is_complex() else value
+def wide(value: torch.Tensor) -> torch.Tensor:
+    """Return a real tensor as DOUBLE, a complex one as it is."""
+    return value if value.is_complex() else value.double()

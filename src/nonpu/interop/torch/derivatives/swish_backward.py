@@ -19,14 +19,21 @@ FAR: Final = 1e4
 
 def by_self(v: Tensor, grad_output: Tensor, self: Tensor, beta: Any) -> Tensor:
     """``grad_output beta h'(z)``."""
-    factor = 1.0 if beta is None else wide(beta)
-    return (wide(v) * wide(grad_output)) * (factor * _curvature(factor * wide(self)))
+    factor = _number(beta)
+    product = wide(v) * wide(grad_output)
+    result: Tensor = product * (factor * _curvature(factor * wide(self)))
+    return result
 
 
 def by_beta(v: Tensor, grad_output: Tensor, self: Tensor, beta: Any) -> Tensor:
     """``grad_output self h'(z)``."""
-    factor = 1.0 if beta is None else wide(beta)
-    return (wide(v) * wide(grad_output)) * (wide(self) * _curvature(factor * wide(self)))
+    factor = _number(beta)
+    product = wide(v) * wide(grad_output)
+    return product * (wide(self) * _curvature(factor * wide(self)))
+
+
+def _number(beta: Any) -> Any:
+    return 1.0 if beta is None else wide(beta) if isinstance(beta, Tensor) else beta
 
 
 def _curvature(z: Tensor) -> Tensor:
