@@ -34,21 +34,28 @@ with nonpu.Stream() as stream:
     aclnn.aclnnSwishBackward(None, size, executor, stream)
     nonpu.synchronize(stream)
 nonpu.swish_backwards(x, x)  # error: attr-defined
-nonpu.swish_backward(x, x, bta=1.0)  # error: call-arg
-nonpu.swish_backward(x, x, beta="1")  # error: arg-type
-nonpu.swish_backward(x, x, None, x)  # error: call-arg
-nonpu.sigmoid_backward(x)  # error: call-arg
-nonpu.sigmoid_backward(x, x, product=3)  # error: arg-type
+nonpu.swish_backward(x, x, bta=1.0)  # error: call-overload
+nonpu.swish_backward(x, x, beta="1")  # error: call-overload
+nonpu.swish_backward(x, x, None, x)  # error: call-overload
+nonpu.sigmoid_backward(x)  # error: call-overload
+nonpu.sigmoid_backward(x, x, product=3)  # error: call-overload
 aclnn.aclnnSwishBackwardGetWorkspace(t, t, s, t)  # error: attr-defined
 aclnn.aclnnSwishBackwardGetWorkspaceSize(t, t, 1.0, t)  # error: arg-type
 aclnn.aclnnSwishBackwardGetWorkspaceSize(x, t, s, t)  # error: arg-type
 aclnn.aclnnSigmoidBackward(None, 0, size, None)  # error: arg-type
 from nonpu import swish_backwards  # error: attr-defined
+import torch
+from torch import Tensor as TorchTensor
+y: TorchTensor = torch.ones(3)
+reveal_type(nonpu.leaky_relu_backward(y, y, torch.tensor(0.1), out=y))
+nonpu.sigmoid_backward(y, x)  # error: call-overload
+nonpu.sigmoid_backward(y, y, out=x)  # error: call-overload
 """
 REVEALED = {
     5: "ndarray[",
     6: "ndarray[",
     7: "ndarray[",
+    28: "torch._tensor.Tensor",
     9: "tuple[int, nonpu.aclnn.executor.Executor]",
 }
 # The modules that the stubs stand for: a type checker would not look at them under their own names.
@@ -105,6 +112,7 @@ def declared(text: str) -> dict[str, dict[str, Any]]:
         if isinstance(node, ast.FunctionDef):
             space: dict[str, Any] = {}
             node.returns = None
+            node.decorator_list = []
             for argument in [*node.args.args, *node.args.kwonlyargs]:
                 argument.annotation = None
             exec(compile(ast.unparse(node), "stub", "exec"), space)

@@ -16,7 +16,7 @@ from nonpu import products
 from nonpu._core import lib
 from nonpu.interop import numpy
 from nonpu.interop.ready import CAPACITY
-from nonpu.interop.torch.layouts import DTYPES, allocate, array_of, infer, missing_bytes
+from nonpu.interop.torch.layouts import DTYPES, allocate, array_of, infer, is_lazy, missing_bytes
 from nonpu.interop.torch.operators import OPERATORS, PLAIN, observed
 from nonpu.spec.call import Call, Failure
 from nonpu.spec.checks import ScalarDTypes, judge
@@ -100,14 +100,14 @@ def run(
     fit = infer(op, inputs) if len(inputs) == len(op.inputs) else None
     if out is not None:
         _on_cpu(op, target, out)
-        result = torch.empty_like(out) if out.is_conj() or out.is_neg() else out
+        result = torch.empty_like(out) if is_lazy(out) else out
     elif fit is None:
         numpy.run(op, tuple(arguments), None, product, {})
         raise AssertionError(f"nonpu.{op.python_name}: inputs that do not fit were accepted")
     else:
         result = allocate(inputs, *fit)
     limit_threads()
-    if any(tensor.is_conj() or tensor.is_neg() for tensor in (*inputs, result if out is None else out)):
+    if any(is_lazy(tensor) for tensor in (*inputs, result if out is None else out)):
         key = None  # the arrays are not the tensors' memory
     found: dict[Any, Ready] = {}
     numpy.run(op, tuple(arguments), array_of(result), product, found, key)
@@ -130,16 +130,18 @@ def dispatch(
 ) -> Tensor:
     """Run a call that PyTorch may have to see; tell it only if it has to."""
     given = [param for param in op.params if param.role == "in"]
-    pairs = [(p, value) for p, value in zip(given, values, strict=True) if p.name in op.tensors and value is not None]
+    pairs: list[tuple[Parameter, Any]] = [
+        (p, value) for p, value in zip(given, values, strict=True) if p.name in op.tensors and value is not None
+    ]
     pairs += [] if out is None else [(op.tensors[op.output], out)]
     tensors = [_of_pytorch(op, param, value) for param, value in pairs]
+    numbers = [(p, value) for p, value in zip(given, values, strict=True) if p.name not in op.tensors]
+    pairs += [(param, value) for param, value in numbers if isinstance(value, Tensor)]
+    scalars = [value for _, value in pairs[len(tensors) :]]
     if not observed([]):
-        for (param, _), tensor in zip(pairs, tensors, strict=True):
+        for param, tensor in pairs:
             if type(tensor) in PLAIN:
                 _reachable(op, param, tensor)
-    scalars = [
-        value for p, value in zip(given, values, strict=True) if p.name not in op.tensors and isinstance(value, Tensor)
-    ]
     differentiated = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in (*tensors, *scalars))
     if out is not None and differentiated:
         raise not_differentiable(op)
@@ -212,8 +214,8 @@ def examine(
         arguments[op.output] = Descriptor((0,), _dtype(op, target, out))
     judge(Call(op, arguments, numpy.find_product(op, product), one_call=True))
     if fit is None:
-        shapes = " and ".join(str(list(tensor.shape)) for tensor in tensors)
-        raise refuse(op, op.inputs[-1], "shape", "one that broadcasts with the other input's", shapes)
+        first, last = list(tensors[0].shape), list(tensors[-1].shape)
+        raise refuse(op, op.inputs[-1], "shape", f"broadcastable with {first}", str(last))
     if out is not None and out.shape != fit[0]:
         raise refuse(op, op.output, "shape", f"{list(fit[0])}, the broadcast shape", str(list(out.shape)))
     return fit

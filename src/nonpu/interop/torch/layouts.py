@@ -57,8 +57,13 @@ def _expanded(tensor: Tensor) -> bool:
     return any(step == 0 and size > 1 for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
+def is_lazy(tensor: Tensor) -> bool:
+    """Return whether the memory of a tensor is not yet its value."""
+    return tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor()
+
+
 def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Return a NumPy array of a tensor's memory, whatever the strides; of a copy if the tensor is a lazy conjugate.
+    """Return a NumPy array of a tensor's memory, whatever the strides; of a copy if the tensor is lazy.
 
     Not by ``tensor.numpy()``, which forbids the storage ever to be resized, as sharded training does.  The array does
     not keep the memory alive.
@@ -66,6 +71,8 @@ def array_of(tensor: Tensor) -> np.ndarray[Any, Any]:
     dtype = numpy_dtype(DTYPES[tensor.dtype])
     if tensor.numel() == 0:
         return np.empty(tuple(tensor.shape), dtype)
+    if tensor._is_zerotensor():  # forward mode's zeros, which have no memory
+        return np.zeros(tuple(tensor.shape), dtype)
     if tensor.is_conj() or tensor.is_neg():
         return np.asarray(tensor.detach().resolve_conj().resolve_neg().numpy())
     size = tensor.element_size()
