@@ -218,7 +218,8 @@ def _node(operator: Operator) -> type[Function]:
             for index, value in enumerate(inputs):
                 if isinstance(value, Tensor) and ctx.needs_input_grad[index]:
                     scaled = operator.scaled(index, outputs[0], saved, ctx.product, True)
-                    found[index] = _converted(scaled, value.dtype).sum_to_size(value.shape)
+                    # Sums of what is still DOUBLE round once.
+                    found[index] = _converted(scaled.sum_to_size(value.shape), value.dtype)
             return tuple(found)
 
         @staticmethod
