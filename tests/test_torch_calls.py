@@ -25,7 +25,9 @@ from tests.tensors import array_of, tensor_of
 from tests.test_faces import NUMPY, SCALARS, bits, cases, views
 
 SHAPE = (3, 4, 5)
-LEAKY, SIGMOID, SWISH = nonpu.leaky_relu_backward, nonpu.sigmoid_backward, nonpu.swish_backward
+LEAKY: Any = nonpu.leaky_relu_backward
+SIGMOID: Any = nonpu.sigmoid_backward
+SWISH: Any = nonpu.swish_backward
 
 
 def scalars_of(op: Op) -> dict[str, Any]:

@@ -175,6 +175,7 @@ def test_autocast_leaves_types_alone() -> None:
         assert module(x).dtype is torch.float32
     assert hidden.dtype is result.dtype is torch.bfloat16
     result.sum().backward()
+    assert linear.weight.grad is not None
     assert linear.weight.grad.dtype is torch.float32
     assert isinstance(module.beta, nn.Parameter)
     assert module.beta.grad is not None

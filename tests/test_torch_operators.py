@@ -27,8 +27,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Using `self` or `self_` as an argument:UserWarning"),
 ]
 
-LEAKY, SIGMOID, SWISH = nonpu.leaky_relu_backward, nonpu.sigmoid_backward, nonpu.swish_backward
+LEAKY: Any = nonpu.leaky_relu_backward
+SIGMOID: Any = nonpu.sigmoid_backward
+SWISH: Any = nonpu.swish_backward
 FUNCTIONS = {"leaky_relu_backward": LEAKY, "sigmoid_backward": SIGMOID, "swish_backward": SWISH}
+VMAP: Any = torch.vmap
 REAL = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -210,6 +213,8 @@ def test_derivative_of_leaky_relu_with_respect_to_self_is_zero() -> None:
     """It is, almost everywhere, and of the shape of self."""
     grad, x = normal(3, 4), normal(4)
     LEAKY(grad, x, 0.1).sum().backward()
+    assert x.grad is not None
+    assert grad.grad is not None
     assert torch.equal(x.grad, torch.zeros(4, dtype=torch.float64))
     assert torch.equal(grad.grad, torch.tensor([1.0 if value > 0 else 0.1 for value in x], dtype=x.dtype).expand(3, 4))
 
@@ -282,13 +287,13 @@ def test_vmap(name: str, dims: tuple[int | None, int | None]) -> None:
         *((5, 3, 4) if dims[0] == 0 else (3, 5, 4) if dims[0] == 1 else (3, 4, 5)[: 3 if dims[0] else 2])
     ).detach()
     x = normal(*((5, 4) if dims[1] == 0 else (4, 5) if dims[1] == 1 else (4,))).detach()
-    result = torch.vmap(function, in_dims=dims)(grad, x)
+    result = VMAP(function, in_dims=dims)(grad, x)
     rows = [
         function(grad if dims[0] is None else grad.select(dims[0], i), x if dims[1] is None else x.select(dims[1], i))
         for i in range(5)
     ]
     assert torch.equal(result, torch.stack(rows))
-    twice = torch.vmap(torch.vmap(function, in_dims=(0, None)), in_dims=(None, 0))(
+    twice = torch.vmap(VMAP(function, in_dims=(0, None)), in_dims=(None, 0))(
         torch.ones(2, 4).double(), torch.ones(3, 4).double()
     )
     assert twice.shape == (3, 2, 4)
@@ -298,9 +303,9 @@ def test_vmap_over_a_scalar_and_into_out() -> None:
     """Each number makes a call of its own; `out` cannot be batched, which PyTorch says."""
     x, betas = torch.randn(3), torch.tensor([0.5, 2.0])
     expected = torch.stack([SWISH(x, x, 0.5), SWISH(x, x, 2.0)])
-    assert torch.equal(torch.vmap(lambda beta: SWISH(x, x, beta))(betas), expected)
+    assert torch.equal(VMAP(lambda beta: SWISH(x, x, beta))(betas), expected)
     with pytest.raises(RuntimeError, match="Batching rule not implemented"):
-        torch.vmap(lambda grad: SWISH(grad, x, out=torch.empty(3)))(torch.ones(2, 3))
+        VMAP(lambda grad: SWISH(grad, x, out=torch.empty(3)))(torch.ones(2, 3))
 
 
 COMPILED: dict[str, Callable[..., Any]] = {
@@ -381,7 +386,9 @@ def test_gradients_of_half_precision_have_its_type() -> None:
     for dtype in (torch.float16, torch.bfloat16):
         grad, x = normal(64, 4, dtype=dtype), normal(4, dtype=dtype)
         SWISH(grad, x).sum().backward()
+        assert x.grad is not None
         assert x.grad.dtype is dtype
         wide_grad, wide_x = grad.detach().double(), x.detach().double().requires_grad_()
         SWISH(wide_grad, wide_x).sum().backward()
+        assert wide_x.grad is not None
         torch.testing.assert_close(x.grad.double(), wide_x.grad, rtol=torch.finfo(dtype).eps, atol=1e-6)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing
 from torch import Tensor
+from torch.multiprocessing.spawn import spawn
 
 import nonpu
 
@@ -73,7 +73,8 @@ def training(mesh: Any) -> None:
 
     _, x = tensors()
     module, sharded = Swish(1.5, trainable=True), distribute_module(Swish(1.5, trainable=True), mesh)
-    alone, split = x.clone().requires_grad_(), distribute_tensor(x, mesh, [Shard(0)]).requires_grad_()
+    alone: Any = x.clone().requires_grad_()
+    split: Any = distribute_tensor(x, mesh, [Shard(0)]).requires_grad_()
     module(alone).sum().backward()
     result = sharded(split)
     assert result.placements == (Shard(0),)
@@ -98,4 +99,4 @@ def work(rank: int, folder: str, job: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize("job", [elementwise, linear, training], ids=lambda job: job.__name__)
 def test_two_processes(job: Callable[[Any], None], tmp_path: Path) -> None:
     """Every process checks what it sees; a failure in one is raised here."""
-    torch.multiprocessing.spawn(work, (str(tmp_path), job), nprocs=PROCESSES)
+    spawn(work, (str(tmp_path), job), nprocs=PROCESSES)

@@ -113,7 +113,7 @@ class Swish(nn.Module):
     >>> nonpu.torch.Swish(1.5)
     Swish(beta=1.5)
     >>> nonpu.torch.Swish(trainable=True).state_dict()
-    OrderedDict({'beta': tensor(1.)})
+    OrderedDict([('beta', tensor(1.))])
     """
 
     beta: float | Tensor

@@ -236,8 +236,8 @@ def _node(operator: Operator) -> type[Function]:
         def vmap(info: Any, in_dims: tuple[Any, ...], *arguments: Any) -> tuple[Tensor, int]:
             return operator.batched(info.batch_size, in_dims, arguments)
 
-    Node.__name__ = Node.__qualname__ = f"nonpu_{operator.name}"
-    return Node
+    # Graphs show the name that the class is made with.
+    return type(f"nonpu_{operator.name}", (Node,), {})
 
 
 def _restored(operator: Operator, ctx: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
