@@ -237,11 +237,11 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "out requires grad": (
         lambda: SWISH(X, X, out=torch.ones(4, 4, requires_grad=True)),
-        "out (gradInput) must be None where an argument requires grad (got a tensor)",
+        "out (gradInput) must be None where derivatives are asked for (got a tensor)",
     ),
     "input requires grad": (
         lambda: SWISH(torch.ones(4, 4, requires_grad=True), X, out=torch.ones(4, 4)),
-        "out (gradInput) must be None where an argument requires grad (got a tensor)",
+        "out (gradInput) must be None where derivatives are asked for (got a tensor)",
     ),
     "scalar type": (
         lambda: LEAKY(X.clone().requires_grad_(), X, Scalar(1, "uint32")),

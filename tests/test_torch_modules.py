@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -206,6 +208,11 @@ def test_checkpointing_and_hooks() -> None:
     [
         (lambda: swish(torch.ones(3, dtype=torch.int64)), "nonpu.torch.swish: dtype of self must be one of float16"),
         (lambda: leaky_relu(torch.ones(3, dtype=torch.complex64)), "nonpu.torch.leaky_relu: dtype of self must be one"),
+        (lambda: swish(torch.ones(3), "1"), r"nonpu.torch.swish: beta must be a real number \(got str\)"),  # type: ignore[arg-type]
+        (
+            lambda: swish(torch.ones(3), torch.tensor(1j)),
+            r"nonpu.torch.swish: beta must be a real number \(got complex\)",
+        ),
         (lambda: swish(torch.ones(3), torch.ones(1)), r"beta must be of rank 0 \(got a tensor of rank 1\)"),
     ],
 )
@@ -213,6 +220,14 @@ def test_refusals(call: Callable[[], Tensor], text: str) -> None:
     """One line each."""
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+def test_without_pytorch_the_import_says_what_to_install() -> None:
+    """One line, not a traceback of ours."""
+    code = "import sys; sys.modules['torch'] = None; import nonpu.torch"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    last = finished.stderr.splitlines()[-1].partition(": ")[2]
+    assert last.startswith("nonpu.torch: PyTorch must be installed, as pip install 'nonpu[torch]' does")
 
 
 def test_product_is_checked_in_the_backward_pass() -> None:

@@ -227,6 +227,22 @@ def test_unknown_derivative_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
         SWISH(x.detach(), x).sum().backward()
 
 
+def test_out_never_loses_a_derivative() -> None:
+    """Neither mode, neither through torch.ops nor through torch.func."""
+    x, out = torch.ones(3), torch.empty(3)
+    message = "out .* must be None where derivatives are asked for"
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(AclnnError, match=message):
+        SWISH(torch.autograd.forward_ad.make_dual(x, x), x, out=out)
+    with pytest.raises(AclnnError, match=message):
+        torch.func.jvp(lambda x: SWISH(x, x, out=torch.empty(3)), (x,), (x,))
+    with pytest.raises(AclnnError, match=message):
+        torch.func.grad(lambda x: SWISH(x, x, out=torch.empty(3)).sum())(x)
+    with pytest.raises(AclnnError, match=message):
+        torch.ops.nonpu.swish_backward.out(x.clone().requires_grad_(), x, out=out)
+    with torch.autograd.forward_ad.dual_level():
+        assert torch.equal(SWISH(x, x, out=out), SWISH(x, x))
+
+
 def test_third_derivative_of_swish() -> None:
     """PyTorch differentiates the second one."""
     x = normal(5)

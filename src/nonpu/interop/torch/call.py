@@ -274,7 +274,7 @@ def _dtype(op: Op, param: Parameter, tensor: Tensor) -> DType:
 
 def not_differentiable(op: Op) -> AclnnError:
     """Return the exception for an output of the caller's where a derivative is asked for: it would have none."""
-    return refuse(op, op.output, "", "None where an argument requires grad", "a tensor")
+    return refuse(op, op.output, "", "None where derivatives are asked for", "a tensor")
 
 
 def _number(op: Op, param: Parameter, tensor: Tensor) -> Any:

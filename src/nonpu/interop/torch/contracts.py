@@ -10,7 +10,16 @@ from torch import Tensor
 
 from nonpu.interop.torch import call, derivatives, functions
 from nonpu.interop.torch.layouts import allocate
-from nonpu.interop.torch.operators import LIBRARY, NAMESPACE, PRODUCT, TAGS, Operator, Parameter, Partial
+from nonpu.interop.torch.operators import (
+    LIBRARY,
+    NAMESPACE,
+    PRODUCT,
+    TAGS,
+    Operator,
+    Parameter,
+    Partial,
+    differentiated,
+)
 from nonpu.ops import OPS
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 
@@ -114,7 +123,7 @@ def _define_out(op: Op, parameters: tuple[Parameter, ...], kernel: Callable[...,
 
     def autograd(keys: Any, *given: Any, out: Tensor) -> None:
         tensors = [value for value in (*given, out) if isinstance(value, Tensor)]
-        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        if differentiated(tensors):
             raise call.not_differentiable(op)
         with torch._C._AutoDispatchBelowAutograd():
             overload.redispatch(keys & torch._C._after_autograd_keyset, *given, out=out)

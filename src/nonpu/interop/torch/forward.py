@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -71,11 +72,13 @@ def _result(name: str, self: Tensor) -> Tensor:
 
 
 def _number(name: str, parameter: str, value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        return value
-    if value.dim() != 0:
-        raise ValueError(f"nonpu.torch.{name}: {parameter} must be of rank 0 (got a tensor of rank {value.dim()})")
-    return value.item()
+    if isinstance(value, Tensor):
+        if value.dim() != 0:
+            raise ValueError(f"nonpu.torch.{name}: {parameter} must be of rank 0 (got a tensor of rank {value.dim()})")
+        value = value.item()
+    if isinstance(value, int | float | np.floating):
+        return float(value)
+    raise TypeError(f"nonpu.torch.{name}: {parameter} must be a real number (got {type(value).__name__})")
 
 
 def _swish_by_self(v: Tensor, arguments: tuple[Any, ...], product: str | None, conjugate: bool) -> Tensor:

@@ -41,6 +41,15 @@ def observed(tensors: list[Tensor]) -> bool:
     )
 
 
+def differentiated(tensors: list[Tensor]) -> bool:
+    """Return whether reverse or forward mode wants derivatives with respect to one of the tensors."""
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        return True
+    if forward_ad._current_level < 0 or not torch._C._is_fwd_grad_enabled():
+        return False
+    return any(forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors)
+
+
 class Parameter(NamedTuple):
     """A parameter of a schema.
 
