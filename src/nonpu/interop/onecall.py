@@ -54,7 +54,7 @@ def one_call(op: Op) -> Callable[..., Any]:
     others = [param.python_name for param in given if not isinstance(param, TensorParam)]
     source = FUNCTION.format(
         name=op.python_name,
-        parameters=", ".join(_declare(param) for param in given),
+        parameters=", ".join(declare(param) for param in given),
         names=", ".join(param.python_name for param in given),
         first=tensors[0],
         tensors=", ".join(tensors),
@@ -95,7 +95,8 @@ def _other(op: Op, arrays: tuple[Any, ...], others: dict[type, Any]) -> Callable
     return None
 
 
-def _declare(param: Any) -> str:
+def declare(param: Any) -> str:
+    """Return a parameter with its default, as the one-call function declares it."""
     if isinstance(param, TensorParam):
         return param.python_name
     return f"{param.python_name}={None if param.optional else param.default!r}"

@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 
 from nonpu._core import lib
 from nonpu.engine.plan import MAX_OPERANDS
+from nonpu.interop.onecall import declare
 from nonpu.interop.torch import call
 from nonpu.interop.torch.operators import PLAIN
 from nonpu.spec.model import TensorParam
@@ -18,7 +19,7 @@ from nonpu.spec.model import TensorParam
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nonpu.spec.model import Op, Parameter
+    from nonpu.spec.model import Op
 
 NUMBERS: Final = frozenset({float, int, bool, type(None), np.float32, np.float64})
 """Types of scalars by which calls are remembered; the value of a tensor may change."""
@@ -123,14 +124,6 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
     function: Callable[..., Any] = space[op.python_name]
     function.__module__ = __name__
     return function
-
-
-def declare(param: Parameter) -> str:
-    """Return a parameter with its default, as the one-call function declares it."""
-    if isinstance(param, TensorParam):
-        return param.python_name
-    default = None if param.optional else getattr(param, "default", None)
-    return f"{param.python_name}={default!r}"
 
 
 def _usable(op: Op, name: str) -> str:
