@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from nonpu._core import ffi, lib
@@ -38,6 +40,10 @@ def {name}({parameters}, *, out=None, product=None):
                     return out
         except (TypeError, ValueError):
             key = None
+    else:
+        other = _others.get(type({first})) or _other(_op, ({tensors}, out), _others)
+        if other is not None:
+            return other({names}, out, product)
     return _run(_op, ({names},), out, product, _known, key)
 """
 
@@ -54,8 +60,10 @@ def one_call(op: Op) -> Callable[..., Any]:
     others = [param.python_name for param in given if not isinstance(param, TensorParam)]
     source = FUNCTION.format(
         name=op.python_name,
-        parameters=", ".join(_declare(param) for param in given),
+        parameters=", ".join(declare(param) for param in given),
         names=", ".join(param.python_name for param in given),
+        first=tensors[0],
+        tensors=", ".join(tensors),
         arrays=" and ".join(f"type({name}) is _array" for name in tensors),
         into_result=ready.call_text("result", tensors),
         into_out=ready.call_text("out", tensors),
@@ -68,18 +76,33 @@ def one_call(op: Op) -> Callable[..., Any]:
         "_empty": np.empty,
         "_known": {},
         "_null": ffi.NULL,
+        "_other": _other,
+        "_others": {},
         "_op": op,
         "_run": dispatch.run,
         "_run_ready": lib.nonpu_run_ready,
-        "__name__": "nonpu",
     }
     exec(source, space)
     function: Callable[..., Any] = space[op.python_name]
+    function.__module__ = "nonpu"  # not as a global __name__: torch.compile would look there for the other globals
     function.__doc__ = _document(op)
     return function
 
 
-def _declare(param: Any) -> str:
+def _other(op: Op, arrays: tuple[Any, ...], others: dict[type, Any]) -> Callable[..., Any] | None:
+    """Return the function for the kind of arrays that is there, None for NumPy's; note it for the commonest types."""
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    tensor = getattr(torch, "Tensor", None)
+    if tensor is not None and any(isinstance(array, tensor) for array in arrays):
+        from nonpu.interop.torch.contracts import ONE_CALL
+
+        found = others[tensor] = ONE_CALL[op.name]
+        return found
+    return None
+
+
+def declare(param: Any) -> str:
+    """Return a parameter with its default, as the one-call function declares it."""
     if isinstance(param, TensorParam):
         return param.python_name
     return f"{param.python_name}={None if param.optional else param.default!r}"

@@ -12,19 +12,25 @@ static int disturbs(const nonpu_ready *ready, int64_t index, uintptr_t output, u
     return !apart && !(input == output && ready->same_layout[index]);
 }
 
-int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
-                        const void *d, const void *e)
+int32_t nonpu_run_ready_at(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                           uintptr_t e)
 {
-    const void *const addresses[6] = { output, a, b, c, d, e };
+    const uintptr_t addresses[6] = { output, a, b, c, d, e };
     const char *product = getenv("NONPU_PRODUCT");
     if (!ready->any_product && strncmp(product ? product : "", ready->product, sizeof ready->product))
         return 1;
     nonpu_launch launch = ready->launch;
     for (int64_t i = 0; i < launch.operands; i++) {
-        if (i && disturbs(ready, i, (uintptr_t)output, (uintptr_t)addresses[i]))
+        if (i && disturbs(ready, i, output, addresses[i]))
             return 1;
-        launch.operand[i].data = (uintptr_t)addresses[i] + ready->start[i];
+        launch.operand[i].data = addresses[i] + ready->start[i];
     }
     nonpu_run(&launch);
     return 0;
+}
+
+int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
+                        const void *d, const void *e)
+{
+    return nonpu_run_ready_at(ready, (uintptr_t)output, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d, (uintptr_t)e);
 }

@@ -1,0 +1,1 @@
+"""The operators on PyTorch's tensors; imported only where PyTorch is."""

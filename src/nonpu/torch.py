@@ -1,0 +1,166 @@
+"""Activations for PyTorch whose backward pass runs the operators' kernels: functions and modules.
+
+Importing this module also defines the operators themselves as ``torch.ops.nonpu.*``.  It needs PyTorch, the package's
+extra ``torch``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"nonpu.torch: PyTorch must be installed, as pip install 'nonpu[torch]' does (got {error})", name=error.name
+    ) from None
+from torch import Tensor, nn
+
+from nonpu.interop.torch import forward
+from nonpu.interop.torch.operators import OPERATORS
+
+assert forward.DTYPES, "defines the operators"
+
+__all__ = ["LeakyReLU", "Sigmoid", "Swish", "leaky_relu", "sigmoid", "swish"]
+
+
+def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = None) -> Tensor:
+    """Return ``input * sigmoid(beta * input)``.
+
+    Parameters
+    ----------
+    input : Tensor
+        float32, float64, float16 or bfloat16, on the CPU.
+    beta : float or Tensor
+        A number, or a tensor of rank 0, which may require grad.
+    product : str, optional
+        Product or SoC whose contract the backward pass is checked for; the default is NONPU_PRODUCT's.
+
+    Returns
+    -------
+    Tensor
+        Of the type and shape of `input`. Its backward runs the kernel of `nonpu.swish_backward`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> x = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)
+    >>> beta = torch.tensor(1.5, requires_grad=True)
+    >>> nonpu.torch.swish(x, beta).sum().backward()
+    >>> x.grad
+    tensor([-0.0413,  0.5000,  1.0881])
+    >>> beta.grad
+    tensor(0.3299)
+    """
+    return OPERATORS["swish", "Tensor" if isinstance(beta, Tensor) else "default"](input, beta, product)
+
+
+def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product: str | None = None) -> Tensor:
+    """Return `input` where it is positive, ``negative_slope * input`` elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor
+        float32, float64, float16 or bfloat16, on the CPU.
+    negative_slope : float or Tensor
+        A number, or a tensor of rank 0, which may require grad.
+    product : str, optional
+        As for `swish`.
+
+    Returns
+    -------
+    Tensor
+        Of the type and shape of `input`. Its backward runs the kernel of `nonpu.leaky_relu_backward`.
+    """
+    overload = "Tensor" if isinstance(negative_slope, Tensor) else "default"
+    return OPERATORS["leaky_relu", overload](input, negative_slope, product)
+
+
+def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
+    """Return the logistic function of `input`.
+
+    Parameters
+    ----------
+    input : Tensor
+        float32, float64, float16, bfloat16, complex64 or complex128, on the CPU.
+    product : str, optional
+        As for `swish`.
+
+    Returns
+    -------
+    Tensor
+        Of the type and shape of `input`. Its backward runs the kernel of `nonpu.sigmoid_backward`.
+    """
+    return OPERATORS["sigmoid", "default"](input, product)
+
+
+class Swish(nn.Module):
+    """Module of `swish`.
+
+    Parameters
+    ----------
+    beta : float
+        Factor of the argument of the sigmoid.
+    trainable : bool
+        Whether `beta` is a parameter, of rank 0, that training changes; else it is a number.
+    device, dtype
+        Of the parameter.
+
+    Examples
+    --------
+    >>> import nonpu.torch
+    >>> nonpu.torch.Swish(1.5)
+    Swish(beta=1.5)
+    >>> nonpu.torch.Swish(trainable=True).state_dict()
+    OrderedDict([('beta', tensor(1.))])
+    """
+
+    beta: float | Tensor
+
+    def __init__(self, beta: float = 1.0, trainable: bool = False, device: Any = None, dtype: Any = None) -> None:
+        super().__init__()
+        self.trainable = trainable
+        if trainable:
+            self.beta = nn.Parameter(torch.tensor(float(beta), device=device, dtype=dtype))
+        else:
+            self.beta = float(beta)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the activation of `input`."""
+        return swish(input, self.beta)
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses."""
+        beta = self.beta.detach() if isinstance(self.beta, Tensor) else self.beta
+        return f"beta={float(beta):g}" + (", trainable=True" if self.trainable else "")
+
+
+class LeakyReLU(nn.Module):
+    """Module of `leaky_relu`.
+
+    Parameters
+    ----------
+    negative_slope : float
+        Slope for inputs that are not positive.
+    """
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        super().__init__()
+        self.negative_slope = float(negative_slope)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the activation of `input`."""
+        return leaky_relu(input, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """Return what stands between the parentheses."""
+        return f"negative_slope={self.negative_slope:g}"
+
+
+class Sigmoid(nn.Module):
+    """Module of `sigmoid`."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the activation of `input`."""
+        return sigmoid(input)
