@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nonpu._core import ffi, lib
-from nonpu.interop import numpy, ready
+from nonpu._core import layouts, run_on
+from nonpu.interop import numpy
 from nonpu.spec.call import in_python
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
 
@@ -20,21 +20,15 @@ if TYPE_CHECKING:
 # Written out per operator because it must not cost more than a small kernel: no loops over parameters here.
 FUNCTION = """
 def {name}({parameters}, *, out=None, product=None):
-    key = None
-    if {arrays} and (out is None or type(out) is _array):
+    key = _layouts({tensors}) if out is None else _layouts(out, {tensors})
+    if key is not None:
         try:
-            if out is None:
-                key = ({layouts}, {scalars}product)
-                ready = _known.get(key)
-                if ready is not None:
-                    result = _empty(ready.shape, ready.dtype)
-                    if not {into_result}:
-                        return result
-            else:
-                key = ({layouts}, {scalars}product, out.dtype, out.shape, out.strides)
-                ready = _known.get(key)
-                if ready is not None and not {into_out}:
-                    return out
+            key = (key, {scalars}product)
+            ready = _known.get(key)
+            if ready is not None:
+                result = _empty(ready.shape, ready.dtype) if out is None else out
+                if _run_on(ready.launch, result, {tensors}):
+                    return result
         except (TypeError, ValueError):
             key = None
     return _run(_op, ({names},), out, product, _known, key)
@@ -50,21 +44,17 @@ def one_call(op: Op) -> Callable[..., Any]:
         name=op.python_name,
         parameters=", ".join(_declare(param) for param in given),
         names=", ".join(param.python_name for param in given),
-        arrays=" and ".join(f"type({name}) is _array" for name in tensors),
-        into_result=ready.call_text("result", tensors),
-        into_out=ready.call_text("out", tensors),
-        layouts=", ".join(f"{name}.dtype, {name}.shape, {name}.strides" for name in tensors),
+        tensors=", ".join(tensors),
         # A zero is not remembered by value, for its sign: -0.0 == 0.0.
         scalars="".join(f"{name} if {name} else repr({name}), {name}.__class__, " for name in others),
     )
     space: dict[str, Any] = {
-        "_array": np.ndarray,
         "_empty": np.empty,
         "_known": {},
-        "_null": ffi.NULL,
+        "_layouts": layouts,
         "_op": op,
         "_run": numpy.run,
-        "_run_ready": lib.nonpu_run_ready,
+        "_run_on": run_on,
         "__name__": "nonpu",
     }
     exec(source, space)
