@@ -205,6 +205,7 @@ def test_levels_agree_on_every_operator_kernel() -> None:
 NUMBERS = (0.0, -0.0, 1.0, -1.2784645, -3.5, 80.5, -81.0, -600.0, 3e38, 1e-40, np.inf, -np.inf, np.nan)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("level", load.levels())
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, dtype: str) -> None:
@@ -212,13 +213,12 @@ def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, d
     library, kind = ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")), NUMPY[dtype]
     random = np.random.default_rng(12)
     for op, factor, (index, number) in itertools.product(OPS, (1.0, 0.3), enumerate(NUMBERS)):
-        with np.errstate(over="ignore"):
-            one = np.array([number], np.float64).astype(kind)
+        one = np.array([number], np.float64).astype(kind)
         for which, count in itertools.product(range(len(op.inputs)), (1, 17, 255, 257, 700 + index)):
             others = [random.integers(0, 256, count * kind.itemsize, np.uint8).view(kind) for _ in op.inputs]
             others[0][::3] = sample(dtype, count, 13)[::3]
             if index % 2:
-                others = [np.where(np.isfinite(other), other, kind.type(1)).astype(kind) for other in others]
+                others = [np.where(abs(other.astype(float)) < 9, other, kind.type(1)) for other in others]
             plain, expected = [*others], np.empty(count, kind)
             plain[which] = np.full(count, one)
             symbol = f"nonpu_{op.python_name}_{dtype}"

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 # Written out per operator because it must not cost more than a small kernel: no loops over parameters here.
 FUNCTION = """
 def {name}({parameters}, *, out=None, product=None):
-    key = _layouts({tensors}) if out is None else _layouts(out, {tensors})
+    key = None
+    if type({first}) is _array:
+        key = _layouts({tensors}) if out is None else _layouts(out, {tensors})
     if key is not None:
         try:
             key = (key, {scalars}product)
@@ -44,11 +46,13 @@ def one_call(op: Op) -> Callable[..., Any]:
         name=op.python_name,
         parameters=", ".join(_declare(param) for param in given),
         names=", ".join(param.python_name for param in given),
+        first=tensors[0],
         tensors=", ".join(tensors),
         # A zero is not remembered by value, for its sign: -0.0 == 0.0.
         scalars="".join(f"{name} if {name} else repr({name}), {name}.__class__, " for name in others),
     )
     space: dict[str, Any] = {
+        "_array": np.ndarray,
         "_empty": np.empty,
         "_known": {},
         "_layouts": layouts,
