@@ -27,6 +27,8 @@ BLOCK = 1024
 """Elements of a scratch block: 4 KiB of FLOAT, so that all operands of a tile fit into the first-level cache."""
 CHUNK = 16384
 """Elements per kernel call where nothing is staged; also the grain in which threads share the work."""
+LEAST, GRAINS = 32 << 10, 16
+"""A smaller launch is divided into this many calls, so that threads end together, but none of fewer bytes than that."""
 SHORT = 256
 """An innermost axis below this extent is widened to a two-dimensional tile."""
 SPLAT = 64
@@ -259,7 +261,9 @@ def _tiling(
         unit[splat] = True
     elif rows >= 0 and (extent < SHORT or (extent < BLOCK and _repeats(unit, strides, rows, extent * item))):
         tile_rows = min(extents[rows], BLOCK // extent)
-    whole = CHUNK if all(unit) and tile_rows == 1 else BLOCK // tile_rows
+    whole = BLOCK // tile_rows
+    if all(unit) and tile_rows == 1:
+        whole = max(LEAST // item, min(CHUNK, prod(extents) // GRAINS))
     tile_columns = min(extent, whole)
     stack = tile_columns * item
     direct = [
