@@ -68,7 +68,7 @@ def _complex_cell(source: str, target: str) -> Any:
 
 
 def _move(cell: Any, dst_size: int, src_size: int, every_other: bool = False) -> Any:
-    """Return the move that applies a cell to every element of a tile; `every_other`: read such sources in vectors too."""
+    """Return the move that applies a cell to every element of a tile; `every_other`: such sources in vectors."""
 
     def move(dst: Any, dst_row: Any, dst_col: Any, src: Any, src_row: Any, src_col: Any, rows: Any, cols: Any) -> None:
         # Walk along the smaller strides, so that a transposed tile reads and writes whole cache lines.

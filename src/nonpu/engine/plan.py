@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_OPERANDS = 6
 BLOCK = 1024
 """Elements of a scratch block: 4 KiB of FLOAT, so that all operands of a tile fit into the first-level cache."""
+FAR_BLOCK, CACHED = 256, 1 << 20
+"""Strided operands that do not fit into the second-level cache are moved in smaller blocks: then the cache lines that a
+move has fetched, twice or more what it uses of them, leave the first-level cache to the next ones."""
 CHUNK = 16384
 """Elements per kernel call where nothing is staged; also the grain in which threads share the work."""
 LEAST, GRAINS = 32 << 10, 16
@@ -254,14 +257,16 @@ def _tiling(
     extent = extents[columns]
     rows, transposed = _row_axis(extents, strides) if columns > 0 else (-1, False)
     unit = [same and (extent == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
+    is_strided = any(not 0 <= s[columns] <= item for s in strides)
+    block = FAR_BLOCK if is_strided and len(strides) * prod(extents) * item > CACHED else BLOCK
     tile_rows = 1
     if transposed:
         tile_rows = min(extents[rows], TRANSPOSED_ROWS)
     elif splat:
         unit[splat] = True
-    elif rows >= 0 and (extent < SHORT or (extent < BLOCK and _repeats(unit, strides, rows, extent * item))):
-        tile_rows = min(extents[rows], BLOCK // extent)
-    whole = BLOCK // tile_rows
+    elif rows >= 0 and (extent < SHORT or (extent < block and _repeats(unit, strides, rows, extent * item))):
+        tile_rows = min(extents[rows], block // extent)
+    whole = block // tile_rows
     if all(unit) and tile_rows == 1:
         whole = max(LEAST // item, min(CHUNK, prod(extents) // GRAINS))
     tile_columns = min(extent, whole)
