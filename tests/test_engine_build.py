@@ -228,8 +228,8 @@ def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, d
             for target in (found, others[1 - which]):  # at last in place
                 addresses = [array.ctypes.data for array in (target, *others)]
                 call(getattr(library, f"{symbol}_splat_{which}"), addresses, count, (factor,))
-                bits = [np.where(np.isnan(a), 0, a.view(f"u{kind.itemsize}")) for a in (expected, target)]
-                assert np.array_equal(*bits), (symbol, which, number, factor, count)
+                wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{kind.itemsize}")) for a in (expected, target))
+                assert np.array_equal(wanted, got), (symbol, which, number, factor, count)
 
 
 # What the build refuses -----------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -84,6 +85,22 @@ CASE(a_burst_of_small_launches_begins_alone)
         nonpu_run(&launch);
         EXPECT_IS(calls, i + 1);
         expect_all_taken(64);
+    }
+    EXPECT_IS(others, 0);
+}
+
+CASE(a_helper_without_a_processor_of_its_own_stays_away)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    EXPECT_IS(sched_setaffinity(0, sizeof one, &one), 0);
+    spins = 5000;
+    nonpu_set_threads(2);
+    for (int turn = 0; turn < 50; turn++) {
+        nonpu_launch launch = launch_of(TILES, 10000000);
+        nonpu_run(&launch);
+        expect_all_taken(TILES);
     }
     EXPECT_IS(others, 0);
 }
@@ -205,7 +222,8 @@ CASE(the_environment_sets_the_number_of_threads)
 }
 
 RUN(ENTRY(small_launches_stay_in_their_thread), ENTRY(large_launches_are_shared),
-    ENTRY(a_burst_of_small_launches_begins_alone), ENTRY(one_thread_means_one_thread),
+    ENTRY(a_burst_of_small_launches_begins_alone), ENTRY(a_helper_without_a_processor_of_its_own_stays_away),
+    ENTRY(one_thread_means_one_thread),
     ENTRY(any_number_of_threads_and_tiles), ENTRY(several_threads_share_the_team),
     ENTRY(the_floating_point_mode_of_the_host_does_not_reach_the_kernels), ENTRY(a_plan_may_have_a_temporary_block),
     ENTRY(large_work_is_queued_and_small_work_on_an_idle_stream_is_not), ENTRY(the_environment_sets_the_number_of_threads))

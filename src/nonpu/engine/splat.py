@@ -12,18 +12,33 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, pair_writer, reader, writer
-from nonpu.engine.guarded import near_tie
-from nonpu.engine.intrinsics import COPY, any_index, each_index, f8, i8, load_i8, map_tuple, stack, to_single, words
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader, writer
+from nonpu.engine.guarded import HALF_UP, LOWER, UPPER, _reach, near_tie
+from nonpu.engine.intrinsics import (
+    COPY,
+    any_index,
+    each_index,
+    f8,
+    i8,
+    load_i8,
+    map_tuple,
+    single_bits,
+    stack,
+    store_u4,
+    to_single,
+    words,
+)
 from nonpu.engine.loops import specialise
 
 Scalar = Callable[..., Any]
 Fast = tuple[Scalar, str, int]
 
-BLOCK = 256
-"""Elements per pass of a guarded kernel: what is in doubt is computed again while it is in the first-level cache."""
+BLOCK, FINE = 256, 64
+"""Elements per pass of a guarded kernel.  A block in which any is in doubt is gone through again in finer steps, and
+only those in which it lies compute the accurate function."""
 
 
 def splat(
@@ -63,7 +78,7 @@ def splat(
 
 @njit(no_cpython_wrapper=True)
 def _single(index: Any, value: Any) -> Any:
-    return to_single(value)
+    return to_single(value if value == value else np.nan)  # a NaN whose lower half is 0
 
 
 @njit(no_cpython_wrapper=True)
@@ -124,11 +139,14 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
         in_place = False  # an input that is overwritten is still needed for the second look
         for source in others[0] + others[1]:
             in_place = in_place or source == output
-        block, fixed, start = scratch(), read(place, 0, stride, 0), 0
+        block, fixed, start, fine = scratch(), read(place, 0, stride, 0), 0, 0
         while start < count:
-            size = min(BLOCK, count - start)
+            size = min(FINE if start < fine else BLOCK, count - start)
             target = block - start * stride if in_place else output
             if first_pass(size, start, target, others, fixed, numbers):
+                if size > FINE:
+                    fine = start + size
+                    continue
                 # The input is read again here, so that what only this needs is not computed ahead of the loop.
                 fixed_wide = read_wide(place, 0, stride, 0)
                 each_index(choose, size, (start, target, others, fixed, fixed_wide, numbers, wide))
@@ -170,9 +188,14 @@ def _singles(dtype: str, fast: Fast) -> Any:
 
 
 def _pairs(dtype: str, fast: Fast) -> Any:
-    """Return the same for BFLOAT16, two elements in 32 bits."""
-    judged, write, single = _judged(dtype, fast), pair_writer(fast[1]), _singles(dtype, fast)
+    """Return the same for BFLOAT16, two elements in 32 bits, with one sum for both the rounding and the doubt.
+
+    See `nonpu.engine.guarded`, where the other kernels do it in the same way.
+    """
+    function, single = specialise(*fast[:2]), _singles(dtype, fast)
     read_first, read_second = pair_reader(fast[1])
+    reach = _reach(fast[2])
+    shift, rest = np.uint32(HALF_UP + reach), np.uint32(LOWER & -max(2 * reach, 1))
 
     @njit(no_cpython_wrapper=True)
     def shifted(amount: Any, address: Any) -> Any:
@@ -183,10 +206,12 @@ def _pairs(dtype: str, fast: Fast) -> Any:
         middle = (fixed,)
         lower = map_tuple(read_first, index, before) + middle + map_tuple(read_first, index, after)
         upper = map_tuple(read_second, index, before) + middle + map_tuple(read_second, index, after)
-        first, first_doubtful = judged(lower + numbers)
-        second, second_doubtful = judged(upper + numbers)
-        write(output, index, first, second)
-        return first_doubtful | second_doubtful
+        first, first_sure = function(*(lower + numbers))
+        second, second_sure = function(*(upper + numbers))
+        low, high = np.uint32(single_bits(first) + shift), np.uint32(single_bits(second) + shift)
+        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
+        near = (np.uint32(low & rest) == 0) | (np.uint32(high & rest) == 0)
+        return near | (not first_sure) | (not second_sure)
 
     @njit(no_cpython_wrapper=True)
     def first_pass(size: Any, start: Any, output: Any, others: Any, fixed: Any, numbers: Any) -> Any:

@@ -55,7 +55,7 @@ static void take_chunks(void)
    stand in the way: it leaves the processor at once, and is called more seldom from then on. */
 static int stands_in_the_way(void)
 {
-    int stands = sched_getcpu() == __atomic_load_n(&callers_processor, __ATOMIC_RELAXED);
+    int here = sched_getcpu(), stands = here >= 0 && here == __atomic_load_n(&callers_processor, __ATOMIC_RELAXED);
     int64_t now = __atomic_load_n(&price, __ATOMIC_RELAXED);
     __atomic_store_n(&price, !stands ? WAKE : now < DEAR ? 2 * now : DEAR, __ATOMIC_RELAXED);
     return stands;
