@@ -13,8 +13,8 @@
 enum {
     SHARE = 5000,       /* nanoseconds of work that repay sharing it with a waking helper; a launch needs twice that */
     WAKE = 60000,       /* nanoseconds that waking a sleeping helper costs, most of them the caller */
-    DEAR = 64 * WAKE,
-    CHUNKS = 8,         /* tiles are handed out in this many chunks per thread */
+    DEAR = 16 * WAKE,
+    CHUNKS = 16,        /* tiles are handed out in this many chunks per thread */
     SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
     OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
 };
