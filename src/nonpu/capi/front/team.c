@@ -11,9 +11,9 @@
 #include "front.h"
 
 enum {
-    SHARE = 5000,       /* nanoseconds of work that repay sharing it with a waking helper; a launch needs twice that */
+    SHARE = 5000,       /* nanoseconds of work that repay sharing it with one more helper; a launch needs twice that */
     WAKE = 60000,       /* nanoseconds that waking a sleeping helper costs, most of them the caller */
-    DEAR = 16 * WAKE,
+    DEAR = 16 * WAKE,   /* the same while helpers have no processor to work on */
     CHUNKS = 16,        /* tiles are handed out in this many chunks per thread */
     SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
     OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
@@ -51,11 +51,26 @@ static void take_chunks(void)
         drive(launch, first, first + chunk < launch->tiles ? first + chunk : launch->tiles);
 }
 
-/* Whether this helper is on the caller's processor, because the others are busy with something else. There it would only
-   stand in the way: it leaves the processor at once, and is called more seldom from then on. */
+/* To another processor that this thread may use, busy or not; where it may run in the end stays as it was. */
+static int moves_away(int here)
+{
+    cpu_set_t allowed, others;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < 2)
+        return 0;
+    others = allowed;
+    CPU_CLR(here, &others);
+    if (sched_setaffinity(0, sizeof others, &others))
+        return 0;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    return 1;
+}
+
+/* Whether this helper cannot but use the caller's processor, where it would only stand in the way. The system wakes it
+   there when the others are busy, and leaves it there; it moves, or else it is called more seldom from then on. */
 static int stands_in_the_way(void)
 {
-    int here = sched_getcpu(), stands = here >= 0 && here == __atomic_load_n(&callers_processor, __ATOMIC_RELAXED);
+    int here = sched_getcpu();
+    int stands = here >= 0 && here == __atomic_load_n(&callers_processor, __ATOMIC_RELAXED) && !moves_away(here);
     int64_t now = __atomic_load_n(&price, __ATOMIC_RELAXED);
     __atomic_store_n(&price, !stands ? WAKE : now < DEAR ? 2 * now : DEAR, __ATOMIC_RELAXED);
     return stands;
@@ -68,6 +83,7 @@ static void *helper(void *unused)
     for (;;) {
         uint32_t seen = __atomic_load_n(&calls, __ATOMIC_ACQUIRE), state = __atomic_load_n(&door, __ATOMIC_ACQUIRE);
         int leaves = state >= OPEN && stands_in_the_way();
+        state = __atomic_load_n(&door, __ATOMIC_ACQUIRE);
         while (!leaves && state >= OPEN
                && !__atomic_compare_exchange_n(&door, &state, state - OPEN + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             ;
