@@ -15,6 +15,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import numpy
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
@@ -148,8 +149,9 @@ class Build(build_ext):
         """Fill in the extension that setup() could only name."""
         core_source(generated / "_core.c")
         (extension,) = self.extensions
-        extension.sources = [str(generated / "_core.c"), str((FRONT / "core.c").relative_to(ROOT))]
-        extension.include_dirs = [str(FRONT), str(generated)]
+        own = [str((FRONT / name).relative_to(ROOT)) for name in ("core.c", "arrays.c")]
+        extension.sources = [str(generated / "_core.c"), *own]
+        extension.include_dirs = [str(FRONT), str(generated), numpy.get_include()]
         extension.library_dirs = [str(library)]
         extension.libraries = ["ascendcl"]
         extension.define_macros = [("NONPU_BUILD", f'"{build}"'), ("_CFFI_NO_LIMITED_API", "1")]

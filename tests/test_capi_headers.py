@@ -114,6 +114,8 @@ def test_own_c_compiles_without_a_warning(compiler: str, tmp_path: Path) -> None
     """The hand-written and the generated C of the front library, with warnings as errors."""
     import sysconfig
 
+    import numpy as np
+
     from nonpu.capi.functions import FUNCTIONS, NAMES
     from nonpu.codegen import front
 
@@ -124,6 +126,7 @@ def test_own_c_compiles_without_a_warning(compiler: str, tmp_path: Path) -> None
     (tmp_path / "build.h").write_text(front.build_header(dict.fromkeys(names, "x")))
     sources = [path for path in (*folder.glob("*.c"), tmp_path / "entries.c") if path.name != "core.c"]
     paths = [f"-I{path}" for path in (folder, tmp_path, sysconfig.get_path("include"))]
+    paths += ["-isystem", np.get_include()]
     flags = ["-std=gnu11", "-O2", *STRICT, "-Wshadow", "-fvisibility=hidden", "-DFUNC_VISIBILITY", *toolkit.cflags()]
     for source in sources:
         finished = run(compiler, *flags, *paths, "-c", source, "-o", os.devnull)

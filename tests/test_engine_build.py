@@ -202,6 +202,36 @@ def test_levels_agree_on_every_operator_kernel() -> None:
                 assert np.array_equal(results[0], other), f"{op.name} {dtype.python_name}"
 
 
+NUMBERS = (0.0, -0.0, 1.0, -1.2784645, -3.5, 80.5, -81.0, -600.0, 3e38, 1e-40, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, dtype: str) -> None:
+    """Every operator, either input, fast and accurate elements mixed, odd lengths, in place: the same bits."""
+    library, kind = ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")), NUMPY[dtype]
+    random = np.random.default_rng(12)
+    for op, factor, (index, number) in itertools.product(OPS, (1.0, 0.3), enumerate(NUMBERS)):
+        one = np.array([number], np.float64).astype(kind)
+        for which, count in itertools.product(range(len(op.inputs)), (1, 17, 255, 257, 700 + index)):
+            others = [random.integers(0, 256, count * kind.itemsize, np.uint8).view(kind) for _ in op.inputs]
+            others[0][::3] = sample(dtype, count, 13)[::3]
+            if index % 2:
+                others = [np.where(abs(other.astype(float)) < 9, other, kind.type(1)) for other in others]
+            plain, expected = [*others], np.empty(count, kind)
+            plain[which] = np.full(count, one)
+            symbol = f"nonpu_{op.python_name}_{dtype}"
+            call(getattr(library, symbol), [array.ctypes.data for array in (expected, *plain)], count, (factor,))
+            others[which] = one
+            found = np.empty(count, kind)
+            for target in (found, others[1 - which]):  # at last in place
+                addresses = [array.ctypes.data for array in (target, *others)]
+                call(getattr(library, f"{symbol}_splat_{which}"), addresses, count, (factor,))
+                wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{kind.itemsize}")) for a in (expected, target))
+                assert np.array_equal(wanted, got), (symbol, which, number, factor, count)
+
+
 # What the build refuses -----------------------------------------------------------------------------------------------
 
 
@@ -331,6 +361,25 @@ def test_driver_equals_numpy_on_strided_and_broadcast_views(kinds: tuple[str, st
         for first, last in ((middle, launch.tiles), (0, middle), (middle, middle)):
             launch.run(first, last)
         assert np.array_equal(out, expected.astype(NUMPY[dtype]))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_driver_walks_whole_rows_over_outer_axes(rows: int) -> None:
+    """Rows that need no move, one number per row and a repeated row among the operands; any range of tiles."""
+    shape, outer = (3, 2, rows, 70), (3, 2)
+    random = np.random.default_rng(rows)
+    grad = random.normal(size=(3, 2, rows, 90)).astype(np.float32)[..., :70]
+    x = np.broadcast_to(random.normal(size=(3, 1, rows, 1)).astype(np.float32), shape)
+    expected = np.where(x > 0, grad, grad * np.float32(0.5))
+    out = np.zeros((3, 2, rows, 75), np.float32)[..., :70]
+    launch = Launch("nonpu_leaky_relu_backward_float32_splat_1", (rows, 70), (1, 70), outer)
+    for array in (out, grad, x):
+        launch.add(array, None, 4)
+    for first, last in itertools.pairwise((0, 1, launch.tiles // 2, launch.tiles)):
+        launch.run(first, last)
+        flat = out.reshape(-1, 70)
+        assert np.array_equal(flat[:last], expected.reshape(-1, 70)[:last])
+        assert not flat[last:].any()
 
 
 def test_driver_runs_contiguous_operands_in_place_and_streams_results() -> None:

@@ -464,3 +464,52 @@ def test_the_number_of_threads_does_not_show():
 def test_the_cpu_level_does_not_show(level):
     """Every level that this processor has gives the bits of the one in use."""
     assert digests_in_process(50_000, NONPU_CPU_LEVEL=level) == digests(50_000)
+
+
+MEMORY = """
+import numpy as np
+import nonpu
+
+def array(*shape, dtype=np.float32):
+    made = np.empty(shape, dtype)
+    made.fill(0.5)
+    return made
+
+side = 2048
+square, out = array(side, side), array(side, side)
+views = {
+    "contiguous": array(side, side), "transposed": array(side, side).T, "backwards": array(side, side)[::-1, ::-1],
+    "sliced": array(side, 2 * side)[:, ::2], "row": square[:1], "column": square[:, :1], "number": square[:1, :1],
+    "narrow": array(side, side, dtype=np.float16), "in place": out,
+}
+operators = (nonpu.leaky_relu_backward, nonpu.sigmoid_backward)
+
+def peak():
+    with open("/proc/self/status") as status:  # getrusage counts what the process was before exec, too
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+
+for operator in operators:
+    for view in views.values():  # whatever is loaded or started once
+        operator(square[:100], np.broadcast_to(view, out.shape)[:100], out=out[:100])
+    operator(square, square, out=out)
+for name, view in views.items():
+    before = peak()
+    for operator in operators:
+        operator(square, view, out=out)
+        operator(square.T, view.T, out=out.T)
+    print(name, peak() - before)
+before = peak()
+operators[1](square[1:], out[:-1], out=out[1:])
+print("partial overlap", peak() - before)
+"""
+
+
+def test_no_layout_needs_memory_that_grows_with_the_input():
+    """Beside arrays of 16 MiB the peak of the process stays, but for inputs that overlap the output partly."""
+    finished = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    lines = (line.rsplit(" ", 1) for line in finished.stdout.splitlines())
+    grown = {name: int(kilobytes) for name, kilobytes in lines}
+    assert grown.pop("partial overlap") > 10_000
+    assert len(grown) == 9
+    assert max(grown.values()) < 1000, grown

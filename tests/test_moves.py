@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import mmap
 import os
 from collections.abc import Callable, Iterator
 
@@ -224,7 +225,7 @@ def test_copy_handles_any_strides_and_touches_nothing_else(library: Library, siz
     name = {1: "bool", 2: "bfloat16", 4: "int32", 8: "complex64", 16: "complex128"}[size]
     random = np.random.default_rng(size)
     shapes = [(1, 1), (1, 70), (70, 1), (3, 5), (17, 33), (32, 32), (5, 129)]
-    for (rows, columns), kind, offset in itertools.product(shapes, range(7), (0, 1, 7)):
+    for (rows, columns), kind, offset in itertools.product(shapes, range(9), (0, 1, 7)):
         memory = random.integers(0, 256, 300_000, dtype=np.uint8)
         block, middle = np.full(rows * columns * size, 0xA5, np.uint8), 150_000 + offset
         row_stride, column_stride = (
@@ -235,6 +236,8 @@ def test_copy_handles_any_strides_and_touches_nothing_else(library: Library, siz
             (0, size),
             (columns * size, 0),
             (0, 0),
+            (2 * columns * size, 2 * size),
+            (0, 2 * size),
         )[kind]
         places = np.array([[middle + r * row_stride + c * column_stride for c in range(columns)] for r in range(rows)])
         library(
@@ -252,6 +255,33 @@ def test_copy_handles_any_strides_and_touches_nothing_else(library: Library, siz
                 *(image.ctypes.data, columns * size, size, rows, columns),
             )
             assert np.array_equal(written, reference_move(lambda r, c: places[r, c], image, memory, size))  # noqa: B023
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2])
+def test_copy_reads_nothing_outside_its_source(library: Library, size: int, step: int) -> None:
+    """The source ends where the process may read no more, or begins there: vectors must not reach over its elements."""
+    name = {1: "bool", 2: "bfloat16", 4: "int32", 8: "complex64", 16: "complex128"}[size]
+    libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+    memory = mmap.mmap(-1, 6 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory[:] = np.random.default_rng(size).integers(0, 256, 6 * page, np.uint8).tobytes()
+    values = np.frombuffer(memory, np.uint8).copy()
+    try:
+        for forbidden in (0, 5 * page):
+            assert libc.mprotect(ctypes.c_void_p(start + forbidden), page, 0) == 0
+        for count in (*range(1, 70), 127, 128, 129, 200):
+            reach = (count - 1) * abs(step) * size
+            low, high = page, 5 * page - size - reach
+            for offset in (low, high):
+                first = offset if step > 0 else offset + reach
+                found = np.zeros((count, size), np.uint8)
+                move = (found.ctypes.data, count * size, size, start + first, 0, step * size, 1, count)
+                library(f"nonpu_move_{name}_{name}", *move)
+                places = first + step * size * np.arange(count)
+                assert np.array_equal(found, values[places[:, None] + np.arange(size)]), (count, offset)
+    finally:
+        libc.mprotect(ctypes.c_void_p(start), 6 * page, mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 @pytest.mark.parametrize(("source", "target"), CONVERSIONS, ids=lambda name: name)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import nonpu
-from nonpu import AclnnError, Scalar
+from nonpu import AclnnError, Scalar, _core
+from nonpu.interop import numpy as interop
 from nonpu.ops import find
 from nonpu.spec.checks import valid_call, valid_tensor
 from tests.c_client import Client
@@ -231,3 +232,77 @@ def test_an_executor_of_another_operator_is_refused_and_stays_usable(client: Cli
     assert library.aclrtSynchronizeStream(None) == 0
     for block in blocks:
         assert library.aclrtFree(ctypes.c_void_p(block)) == 0
+
+
+def test_layouts_tell_arrays_apart_by_type_shape_and_strides() -> None:
+    """What two arrays share of these decides whether a call is known; their values and addresses do not count."""
+    square = np.ones((4, 4), np.float32)
+    different = [
+        square,
+        square.T[:, :3].T,
+        square.astype(np.float64),
+        square.astype(np.float16),
+        square.astype(ml_dtypes.bfloat16),
+        square.view(np.int32),
+        square[:, ::2],
+        square[::2],
+        square[::-1],
+        square.T[:2],
+        square.reshape(2, 8),
+        square.reshape(16),
+        square.reshape(2, 2, 4),
+        np.broadcast_to(square[:1], (4, 4)),
+        np.broadcast_to(square[:, :1], (4, 4)),
+        square.reshape(16)[:0],
+        np.ones((), np.float32),
+    ]
+    found = [_core.layouts(array) for array in different]
+    assert len(set(found)) == len(found)
+    assert len({*found, *(_core.layouts(array, square) for array in different)}) == 2 * len(found)
+    assert _core.layouts(np.zeros((4, 4), np.float32)) == found[0]
+    assert _core.layouts(np.zeros((4, 8), np.float32)[:, ::2]) != found[6]
+
+
+def test_only_plain_arrays_have_layouts() -> None:
+    """Subclasses may mean something else by their memory; no operator takes more arrays or axes than these."""
+    plain = np.ones((2, 2), np.float32)
+    for other in (np.ma.array(plain), plain.view(np.recarray), [[1.0]], None, np.float32(1), np.ones((1,) * 9)):
+        assert _core.layouts(plain, other) is None
+    assert _core.layouts(*[plain] * 6) is not None
+    assert _core.layouts(*[plain] * 7) is None
+
+
+def test_a_remembered_call_refuses_what_it_cannot_run_on() -> None:
+    """Whoever calls it with too few arrays or none gets an exception, with other objects a refusal."""
+    array = np.ones(4, np.float32)
+    for arguments in ((), (0,), ("ready",)):
+        with pytest.raises(TypeError):
+            _core.run_on(*arguments)
+    known: dict[Any, Any] = {}
+    interop.run(find("SigmoidBackward"), (array, array), np.zeros(4, np.float32), None, known, "key")
+    ready = known["key"].launch
+    with pytest.raises(TypeError, match=r"run_on: the arrays must be 3 \(got 2\)"):
+        _core.run_on(ready, array, array)
+    out = np.full(4, 7, np.float32)
+    assert not _core.run_on(ready, out, array, [1.0])
+    out.flags.writeable = False
+    assert not _core.run_on(ready, out, array, array)
+    assert out.tolist() == [7] * 4
+    out.flags.writeable = True
+    assert _core.run_on(ready, out, array, array)
+    assert out.tolist() == [0] * 4
+    with pytest.raises(TypeError, match="must be a class"):
+        _core.arrays_are("ndarray")
+
+
+def test_types_of_elements_that_are_gone_are_not_taken_for_known_ones() -> None:
+    """A known call keeps its types alive: the address of one cannot become that of another."""
+    for swapped in (False, True) * 40:
+        dtype = np.dtype(np.float32).newbyteorder(">") if swapped else np.dtype(np.float32, align=True, copy=True)
+        grad, x = np.full(5, 2, dtype), np.full(5, 0.5, dtype)
+        del dtype
+        if swapped:
+            with pytest.raises(TypeError, match="native byte order"):
+                nonpu.sigmoid_backward(grad, x)
+        else:
+            assert nonpu.sigmoid_backward(grad, x).tolist() == [0.5] * 5

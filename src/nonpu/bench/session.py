@@ -22,8 +22,9 @@ from nonpu.bench.cases import Case
 
 ENGINES = ("nonpu", "torch", "numexpr", "jax", "limit")
 VARIABLES = ("NONPU_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-SETTLE = 0.003
-"""Seconds before a measurement, in which the threads of the engine before stop spinning."""
+SETTLE, SPIN = 0.003, 0.02
+"""Seconds before a measurement, after an engine with one thread and with several: until theirs have stopped spinning.
+Those of OpenMP do so for some 15 ms, and meanwhile there is no second processor for the next engine."""
 SCHEMA = 1
 
 
@@ -201,11 +202,13 @@ class Session:
         lanes = [lane for worker in list(self._workers) for lane in self._prepare(worker, case, record, samples, plan)]
         record["differs"] = disagreeing(samples, case)
         fewest, most = plan.rounds
+        pause = SPIN
         for turn in range(most):
             if not lanes or (turn >= fewest and time.perf_counter() - started > seconds):
                 break
             for lane in [*lanes[turn % len(lanes) :], *lanes[: turn % len(lanes)]]:
-                time.sleep(SETTLE)
+                time.sleep(pause)
+                pause = SETTLE if lane.worker.threads == 1 else SPIN
                 spent = self._ask(lane.worker, record, do="measure", lane=lane.name, calls=lane.calls).get("seconds")
                 by_lane = record["times"].setdefault(str(lane.worker.threads), {})
                 if spent is not None:

@@ -33,8 +33,8 @@ import llvmlite.binding as llvm
 import numba
 from numba import cfunc, types
 
-from nonpu.engine import conversions, guarded, loops, moves
-from nonpu.engine.conversions import ITEM_SIZE, REAL
+from nonpu.engine import conversions, guarded, loops, moves, splat
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, REAL
 
 LEVELS = {
     "x86_64": {"x86_64_v2": "x86-64-v2", "x86_64_v3": "x86-64-v3", "x86_64_v4": "x86-64-v4"},
@@ -62,6 +62,7 @@ class Source(NamedTuple):
     signature: Any
     make: Callable[[], Any]
     vectorise: bool = True
+    group: str = ""  # sources of one group share functions, which one process compiles once
 
 
 def sources(operators: Iterable[Any]) -> list[Source]:
@@ -74,16 +75,29 @@ def sources(operators: Iterable[Any]) -> list[Source]:
 
 
 def kernel_sources(operators: Iterable[Any]) -> Iterator[Source]:
-    """Return the kernels of operators, one per promoted type."""
+    """Return the kernels of operators, one per promoted type, and for real types one per input that is one number."""
     for op in operators:
         for dtype, kernel in op.kernels.items():
-            symbol = f"nonpu_{op.python_name}_{dtype.python_name}"
-            yield Source((symbol,), KERNEL_SIGNATURE, partial(_kernel, kernel, dtype.python_name, len(op.inputs)))
+            symbol, name, inputs = f"nonpu_{op.python_name}_{dtype.python_name}", dtype.python_name, len(op.inputs)
+            yield Source((symbol,), KERNEL_SIGNATURE, partial(_kernel, kernel, name, inputs), group=symbol)
+            for which in range(inputs if name not in COMPONENT else 0):
+                make = partial(_splat, kernel, name, inputs, which)
+                yield Source((f"{symbol}_splat_{which}",), KERNEL_SIGNATURE, make, group=symbol)
+
+
+def _fast(kernel: Any) -> tuple[Any, Any]:
+    fast, unit = (each and (each.function, each.compute.python_name, each.error) for each in (kernel.fast, kernel.unit))
+    return fast, unit
+
+
+def _splat(kernel: Any, dtype: str, inputs: int, which: int) -> Any:
+    """Return the loop of a kernel that has one element of one of its inputs."""
+    return splat.splat((kernel.function, kernel.compute.python_name), dtype, inputs, which, *_fast(kernel))
 
 
 def _kernel(kernel: Any, dtype: str, inputs: int) -> Any:
     """Return the loop of a kernel: the guarded one if it has a fast function."""
-    fast, unit = (each and (each.function, each.compute.python_name, each.error) for each in (kernel.fast, kernel.unit))
+    fast, unit = _fast(kernel)
     if fast is None:
         return loops.kernel(kernel.function, kernel.compute.python_name, dtype, inputs)
     return guarded.guarded(kernel.function, dtype, inputs, fast, unit, kernel.fast.trial)
@@ -255,13 +269,21 @@ def build(folder: Path, operators: Iterable[Any]) -> bool:
     if stamp.exists() and stamp.read_text() == mark and all(path.exists() for path in libraries.values()):
         return False
     folder.mkdir(parents=True, exist_ok=True)
-    everything = sources(operators)
-    parts = [everything[index::TASKS] for index in range(TASKS)]
-    results = _compile_all([part for part in parts if part], tuple(levels))
+    results = _compile_all(_parts(sources(operators)), tuple(levels))
     for level, library in libraries.items():
         link([result[level] for result in results], library)
     stamp.write_text(mark)
     return True
+
+
+def _parts(everything: list[Source]) -> list[list[Source]]:
+    """Divide the work, the sources of a group together."""
+    groups: dict[str, list[Source]] = {}
+    for source in everything:
+        groups.setdefault(source.group or source.symbols[0], []).append(source)
+    together = list(groups.values())
+    parts = [[source for group in together[index::TASKS] for source in group] for index in range(TASKS)]
+    return [part for part in parts if part]
 
 
 _work: list[list[Source]] = []

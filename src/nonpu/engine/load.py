@@ -72,6 +72,15 @@ def address(symbol: str) -> int:
         return found
 
 
+def exists(symbol: str) -> bool:
+    """Return whether the library for this processor has such a symbol."""
+    try:
+        address(symbol)
+    except LookupError:
+        return False
+    return True
+
+
 def _find(symbol: str) -> int:
     global _library
     if _library is None:

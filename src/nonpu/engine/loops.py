@@ -290,21 +290,51 @@ def _compute(launch: Any, addresses: Any, output_place: Any, tile: Any) -> None:
         call_move(move, address, row_stride, column_stride, computed, columns * item, item, rows, columns)
 
 
-def elementwise(launch: Any, first_tile: Any, last_tile: Any) -> None:
-    """Run the tiles ``first_tile <= t < last_tile`` of a launch record."""
+@njit(no_cpython_wrapper=True)
+def _is_plain(launch: Any) -> Any:
+    """Whether a tile is a whole row and the kernel takes every operand as it is."""
+    moves = 0
+    for index in range(_word(launch, OPERANDS)):
+        moves |= _word(_operand(launch, index), MOVE)
+    whole = _word(launch, TILE_ROWS) == 1 and _word(launch, COLUMNS) <= _word(launch, TILE_COLUMNS)
+    return whole and moves == 0 and _word(launch, KERNEL) != 0
+
+
+@njit(no_cpython_wrapper=True)
+def _plain_rows(launch: Any, places: Any, addresses: Any, first: Any, count: Any) -> None:
+    """Call the kernel on rows of the same outer indices, with nothing between the calls but the next addresses."""
+    operands, kernel, columns = _word(launch, OPERANDS), _word(launch, KERNEL), _word(launch, COLUMNS)
+    for index in range(operands):
+        start = _word(_place_of(places, index), ORIGIN) + first * _word(_operand(launch, index), ROW_STRIDE)
+        _set(addresses, index, start)
+    for _ in range(count):
+        call_kernel(kernel, addresses, columns, launch + 8 * PARAMETERS)
+        for index in range(operands):
+            _set(addresses, index, _word(addresses, index) + _word(_operand(launch, index), ROW_STRIDE))
+
+
+@njit(no_cpython_wrapper=True)
+def _plain_tiles(launch: Any, places: Any, addresses: Any, indices: Any, row: Any, count: Any) -> None:
+    while count > 0:
+        here = min(count, _word(launch, ROWS) - row)
+        _plain_rows(launch, places, addresses, row, here)
+        row = 0
+        count -= here
+        if count > 0:
+            _advance(launch, indices)
+            _set_origins(launch, indices, places)
+
+
+@njit(no_cpython_wrapper=True)
+def _staged_tiles(
+    launch: Any, places: Any, addresses: Any, indices: Any, row: Any, column: Any, column_tiles: Any, count: Any
+) -> None:
     rows, columns = _word(launch, ROWS), _word(launch, COLUMNS)
     tile_rows, tile_columns = _word(launch, TILE_ROWS), _word(launch, TILE_COLUMNS)
-    column_tiles, row_tiles = _tiles(columns, tile_columns), _tiles(rows, tile_rows)
-    row = _quotient(first_tile, column_tiles)
-    column = first_tile - row * column_tiles
-    outer = _quotient(row, row_tiles)
-    row -= outer * row_tiles
-    places, addresses, indices = _operand_places(), _operand_words(), _index_words()
+    row_tiles = _tiles(rows, tile_rows)
     _set_blocks(launch, places, _scratch())
-    _set_indices(launch, indices, outer)
-    _set_origins(launch, indices, places)
     last_rows, last_columns = 0, 0
-    for _ in range(first_tile, last_tile):
+    for _ in range(count):
         first_row, first_column = row * tile_rows, column * tile_columns
         here_rows, here_columns = min(tile_rows, rows - first_row), min(tile_columns, columns - first_column)
         tile = (first_row, first_column, here_rows, here_columns)
@@ -321,4 +351,21 @@ def elementwise(launch: Any, first_tile: Any, last_tile: Any) -> None:
                 row = 0
                 _advance(launch, indices)
                 _set_origins(launch, indices, places)
+
+
+def elementwise(launch: Any, first_tile: Any, last_tile: Any) -> None:
+    """Run the tiles ``first_tile <= t < last_tile`` of a launch record."""
+    column_tiles = _tiles(_word(launch, COLUMNS), _word(launch, TILE_COLUMNS))
+    row_tiles = _tiles(_word(launch, ROWS), _word(launch, TILE_ROWS))
+    row = _quotient(first_tile, column_tiles)
+    column = first_tile - row * column_tiles
+    outer = _quotient(row, row_tiles)
+    row -= outer * row_tiles
+    places, addresses, indices = _operand_places(), _operand_words(), _index_words()
+    _set_indices(launch, indices, outer)
+    _set_origins(launch, indices, places)
+    if _is_plain(launch):
+        _plain_tiles(launch, places, addresses, indices, row, last_tile - first_tile)
+    else:
+        _staged_tiles(launch, places, addresses, indices, row, column, column_tiles, last_tile - first_tile)
     store_fence()

@@ -34,7 +34,7 @@ def copy(size: int) -> Any:
     def cell(index: Any, dst: Any, dst_stride: Any, src: Any, src_stride: Any) -> None:
         copy_element(dst, index, dst_stride, src, src_stride)
 
-    return _move(cell, size, size)
+    return _move(cell, size, size, every_other=True)
 
 
 def conversion(source: str, target: str) -> Any:
@@ -67,8 +67,8 @@ def _complex_cell(source: str, target: str) -> Any:
     return cell
 
 
-def _move(cell: Any, dst_size: int, src_size: int) -> Any:
-    """Return the move that applies a cell to every element of a tile."""
+def _move(cell: Any, dst_size: int, src_size: int, every_other: bool = False) -> Any:
+    """Return the move that applies a cell to every element of a tile; `every_other`: such sources in vectors."""
 
     def move(dst: Any, dst_row: Any, dst_col: Any, src: Any, src_row: Any, src_col: Any, rows: Any, cols: Any) -> None:
         # Walk along the smaller strides, so that a transposed tile reads and writes whole cache lines.
@@ -79,13 +79,16 @@ def _move(cell: Any, dst_size: int, src_size: int) -> Any:
         if dst_row == cols * dst_col and src_row == cols * src_col:
             cols *= rows
             rows = 1
-        # The strides of the first two loops are constants, which is what makes LLVM use vectors there.
+        # The strides of all loops but the last are constants, which is what makes LLVM use vectors there.
         if dst_col == dst_size and src_col == src_size:
             for row in range(rows):
                 each_index(cell, cols, (dst + row * dst_row, dst_size, src + row * src_row, src_size))
         elif dst_col == dst_size and src_col == 0:
             for row in range(rows):
                 each_index(cell, cols, (dst + row * dst_row, dst_size, src + row * src_row, 0))
+        elif every_other and dst_col == dst_size and src_col == 2 * src_size:
+            for row in range(rows):
+                each_index(cell, cols, (dst + row * dst_row, dst_size, src + row * src_row, 2 * src_size))
         else:
             for row in range(rows):
                 each_scattered(cell, cols, (dst + row * dst_row, dst_col, src + row * src_row, src_col))

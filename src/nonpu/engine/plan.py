@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from math import prod
 
-from nonpu.engine.load import address
+from nonpu.engine.load import address, exists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,16 +25,23 @@ if TYPE_CHECKING:
 MAX_OPERANDS = 6
 BLOCK = 1024
 """Elements of a scratch block: 4 KiB of FLOAT, so that all operands of a tile fit into the first-level cache."""
+FAR_BLOCK, CACHED = 256, 1 << 20
+"""Strided operands that do not fit into the second-level cache are moved in smaller blocks: then the cache lines that a
+move has fetched, twice or more what it uses of them, leave the first-level cache to the next ones."""
 CHUNK = 16384
 """Elements per kernel call where nothing is staged; also the grain in which threads share the work."""
+LEAST, GRAINS = 32 << 10, 16
+"""A smaller launch is divided into this many calls, so that threads end together, but none of fewer bytes than that."""
 SHORT = 256
 """An innermost axis below this extent is widened to a two-dimensional tile."""
+SPLAT = 64
+"""From this extent of the innermost axis on, an input broadcast along it goes to a kernel that takes one number."""
 TRANSPOSED_ROWS = 16
 """Rows of a tile when an operand runs fastest along the row axis: a whole cache line of 4-byte elements."""
 STREAM_BYTES = 32 << 20
 """Outputs of at least this size are written past the caches (non-temporal stores)."""
-MOVE_COST = 0.5
-"""Nanoseconds per staged element."""
+MOVE_COST = 0.25
+"""Nanoseconds per staged element: less where vectors move it, more in a transposition."""
 
 
 class View:
@@ -196,7 +203,11 @@ def _launch(
     columns = len(extents) - 1
     count = prod(extents)
     item = computed.itemsize
-    rows, tile_rows, tile_columns, direct = _tiling(extents, strides, [view.dtype is computed for view in views], item)
+    same_type = [view.dtype is computed for view in views]
+    splat = _splat(kernel, extents[columns], [s[columns] for s in strides], same_type)
+    rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat)
+    if splat and direct[splat]:
+        kernel = f"{kernel}_splat_{splat - 1}"
     stream = direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
@@ -229,26 +240,48 @@ def _launch(
             operand.outer_strides[j] = strides[i][axis]
 
 
+def _splat(kernel: str, extent: int, steps: list[int], same_type: list[bool]) -> int:
+    """Return the operand that the kernel could take as one number per row, 0 if there is none."""
+    if kernel and extent >= SPLAT:
+        for index in range(len(steps) - 1, 0, -1):  # the gradient comes first, and what depends on it is least
+            if steps[index] == 0 and same_type[index] and exists(f"{kernel}_splat_{index - 1}"):
+                return index
+    return 0
+
+
 def _tiling(
-    extents: list[int], strides: list[list[int]], same_type: list[bool], item: int
+    extents: list[int], strides: list[list[int]], same_type: list[bool], item: int, splat: int
 ) -> tuple[int, int, int, list[bool]]:
     """Return the row axis (-1: none), the extents of a tile, and which operands go to the kernel as they are."""
     columns = len(extents) - 1
+    extent = extents[columns]
     rows, transposed = _row_axis(extents, strides) if columns > 0 else (-1, False)
-    unit = [same and (extents[columns] == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
-    tile_rows, tile_columns = 1, min(extents[columns], CHUNK if all(unit) else BLOCK)
+    unit = [same and (extent == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
+    is_strided = any(not 0 <= s[columns] <= item for s in strides)
+    block = FAR_BLOCK if is_strided and len(strides) * prod(extents) * item > CACHED else BLOCK
+    tile_rows = 1
     if transposed:
         tile_rows = min(extents[rows], TRANSPOSED_ROWS)
-        tile_columns = min(extents[columns], BLOCK // tile_rows)
-    elif rows >= 0 and extents[columns] < SHORT:
-        tile_columns = extents[columns]
-        tile_rows = min(extents[rows], BLOCK // tile_columns)
+    elif splat:
+        unit[splat] = True
+    elif rows >= 0 and (extent < SHORT or (extent < block and _repeats(unit, strides, rows, extent * item))):
+        tile_rows = min(extents[rows], block // extent)
+    whole = block // tile_rows
+    if all(unit) and tile_rows == 1:
+        whole = max(LEAST // item, min(CHUNK, prod(extents) // GRAINS))
+    tile_columns = min(extent, whole)
     stack = tile_columns * item
     direct = [
-        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extents[columns]))
+        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extent))
         for ok, s in zip(unit, strides, strict=True)
     ]
     return rows, tile_rows, tile_columns, direct
+
+
+def _repeats(unit: list[bool], strides: list[list[int]], rows: int, stack: int) -> bool:
+    """Whether a block of several rows would serve all rows without anything else being staged for it."""
+    steps = [s[rows] for ok, s in zip(unit, strides, strict=True) if ok]
+    return 0 in steps and all(step in (0, stack) for step in steps)
 
 
 def _may_stream(count: int, columns: int, item: int, starts: list[int]) -> bool:

@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 
-from nonpu._core import ffi, lib
-from nonpu.interop import dispatch, ready
+from nonpu._core import layouts, run_on
+from nonpu.interop import dispatch
 from nonpu.spec.call import in_python
 from nonpu.spec.contract import WIDTH, wrap
 from nonpu.spec.model import FlagParam, ScalarParam, TensorParam
@@ -24,20 +24,16 @@ if TYPE_CHECKING:
 FUNCTION = """
 def {name}({parameters}, *, out=None, product=None):
     key = None
-    if {arrays} and (out is None or type(out) is _array):
+    if type({first}) is _array:
+        key = _layouts({tensors}) if out is None else _layouts(out, {tensors})
+    if key is not None:
         try:
-            if out is None:
-                key = ({layouts}, {scalars}product)
-                ready = _known.get(key)
-                if ready is not None:
-                    result = _empty(ready.shape, ready.dtype)
-                    if not {into_result}:
-                        return result
-            else:
-                key = ({layouts}, {scalars}product, out.dtype, out.shape, out.strides)
-                ready = _known.get(key)
-                if ready is not None and not {into_out}:
-                    return out
+            key = (key, {scalars}product)
+            ready = _known.get(key)
+            if ready is not None:
+                result = _empty(ready.shape, ready.dtype) if out is None else out
+                if _run_on(ready.launch, result, {tensors}):
+                    return result
         except (TypeError, ValueError):
             key = None
     else:
@@ -64,10 +60,6 @@ def one_call(op: Op) -> Callable[..., Any]:
         names=", ".join(param.python_name for param in given),
         first=tensors[0],
         tensors=", ".join(tensors),
-        arrays=" and ".join(f"type({name}) is _array" for name in tensors),
-        into_result=ready.call_text("result", tensors),
-        into_out=ready.call_text("out", tensors),
-        layouts=", ".join(f"{name}.dtype, {name}.shape, {name}.strides" for name in tensors),
         # A zero is not remembered by value, for its sign: -0.0 == 0.0.
         scalars="".join(f"{name} if {name} else repr({name}), {name}.__class__, " for name in others),
     )
@@ -75,12 +67,12 @@ def one_call(op: Op) -> Callable[..., Any]:
         "_array": np.ndarray,
         "_empty": np.empty,
         "_known": {},
-        "_null": ffi.NULL,
+        "_layouts": layouts,
         "_other": _other,
         "_others": {},
         "_op": op,
         "_run": dispatch.run,
-        "_run_ready": lib.nonpu_run_ready,
+        "_run_on": run_on,
     }
     exec(source, space)
     function: Callable[..., Any] = space[op.python_name]

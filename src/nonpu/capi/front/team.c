@@ -11,8 +11,10 @@
 #include "front.h"
 
 enum {
-    SHARE = 5000,       /* nanoseconds of work that repay a helper's start; one launch needs twice that to be shared */
-    CHUNKS = 8,         /* tiles are handed out in this many chunks per thread */
+    SHARE = 5000,       /* nanoseconds of work that repay sharing it with one more helper; a launch needs twice that */
+    WAKE = 60000,       /* nanoseconds that waking a sleeping helper costs, most of them the caller */
+    DEAR = 16 * WAKE,   /* the same while helpers have no processor to work on */
+    CHUNKS = 16,        /* tiles are handed out in this many chunks per thread */
     SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
     OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
 };
@@ -21,7 +23,8 @@ static pthread_mutex_t region = PTHREAD_MUTEX_INITIALIZER;     /* held by the th
 static const nonpu_launch *shared;
 static int64_t next_tile, chunk;
 static uint32_t door, calls, sleepers;
-static int helpers, limit;                                     /* limit: threads in all; 0 = not yet known */
+static int64_t missed, price = WAKE;                           /* what sleeping helpers could have saved, and what calls them */
+static int helpers, limit, callers_processor;                  /* limit: threads in all; 0 = not yet known */
 
 static inline void relax(void)
 {
@@ -48,20 +51,48 @@ static void take_chunks(void)
         drive(launch, first, first + chunk < launch->tiles ? first + chunk : launch->tiles);
 }
 
+/* To another processor that this thread may use, busy or not; where it may run in the end stays as it was. */
+static int moves_away(int here)
+{
+    cpu_set_t allowed, others;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) || CPU_COUNT(&allowed) < 2)
+        return 0;
+    others = allowed;
+    CPU_CLR(here, &others);
+    if (sched_setaffinity(0, sizeof others, &others))
+        return 0;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    return 1;
+}
+
+/* Whether this helper cannot but use the caller's processor, where it would only stand in the way. The system wakes it
+   there when the others are busy, and leaves it there; it moves, or else it is called more seldom from then on. */
+static int stands_in_the_way(void)
+{
+    int here = sched_getcpu();
+    int stands = here >= 0 && here == __atomic_load_n(&callers_processor, __ATOMIC_RELAXED) && !moves_away(here);
+    int64_t now = __atomic_load_n(&price, __ATOMIC_RELAXED);
+    __atomic_store_n(&price, !stands ? WAKE : now < DEAR ? 2 * now : DEAR, __ATOMIC_RELAXED);
+    return stands;
+}
+
 /* A helper that comes late finds the door shut: nobody waits for a sleeper. */
 static void *helper(void *unused)
 {
     nonpu_float_enter();
     for (;;) {
         uint32_t seen = __atomic_load_n(&calls, __ATOMIC_ACQUIRE), state = __atomic_load_n(&door, __ATOMIC_ACQUIRE);
-        while (state >= OPEN && !__atomic_compare_exchange_n(&door, &state, state - OPEN + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        int leaves = state >= OPEN && stands_in_the_way();
+        state = __atomic_load_n(&door, __ATOMIC_ACQUIRE);
+        while (!leaves && state >= OPEN
+               && !__atomic_compare_exchange_n(&door, &state, state - OPEN + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             ;
-        if (state >= OPEN) {
+        if (!leaves && state >= OPEN) {
             take_chunks();
             if (!__atomic_sub_fetch(&door, 1, __ATOMIC_ACQ_REL))
                 wake(&door, 1);
         }
-        for (int spins = 0; __atomic_load_n(&calls, __ATOMIC_ACQUIRE) == seen; spins++) {
+        for (int spins = leaves ? SPINS : 0; __atomic_load_n(&calls, __ATOMIC_ACQUIRE) == seen; spins++) {
             if (spins < SPINS) {
                 relax();
                 continue;
@@ -117,20 +148,39 @@ static int64_t places_for(const nonpu_launch *launch)
     return places < launch->tiles - 1 ? places : launch->tiles - 1;
 }
 
+/* Whether to call helpers that sleep or have not been started: if the launch is worth it, or all launches together that
+   went without them since the last time. So a burst of small launches begins alone. */
+static int repays_waking(const nonpu_launch *launch)
+{
+    missed += launch->cost / 2;
+    if (missed < __atomic_load_n(&price, __ATOMIC_RELAXED))
+        return 0;
+    missed = 0;
+    return 1;
+}
+
 static void share(const nonpu_launch *launch, int64_t places)
 {
+    int64_t awake = helpers - (int64_t)__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST);
+    int wakes = awake < places && repays_waking(launch);
     pthread_t thread;
-    while (helpers < places && !nonpu_start_thread(&thread, helper, NULL)) {
+    while (wakes && helpers < places && !nonpu_start_thread(&thread, helper, NULL)) {
         pthread_detach(thread);
         helpers++;
+    }
+    places = wakes || awake > places ? places : awake;
+    if (places < 1) {
+        drive(launch, 0, launch->tiles);
+        return;
     }
     shared = launch;
     chunk = launch->tiles / ((places + 1) * CHUNKS);
     chunk += !chunk;
     __atomic_store_n(&next_tile, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&callers_processor, sched_getcpu(), __ATOMIC_RELAXED);
     __atomic_store_n(&door, (uint32_t)places * OPEN, __ATOMIC_RELEASE);
     __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST))
+    if (wakes)
         wake(&calls, (int)places);
     take_chunks();
     uint32_t state = __atomic_and_fetch(&door, OPEN - 1, __ATOMIC_ACQ_REL);
@@ -142,11 +192,12 @@ static void share(const nonpu_launch *launch, int64_t places)
     }
 }
 
+/* Sharing, where it pays; alone where the helpers are busy with the launch of another thread. */
 void nonpu_run(const nonpu_launch *launch)
 {
     int64_t places = places_for(launch);
     nonpu_float_mode mode = nonpu_float_enter();
-    if (places && !pthread_mutex_trylock(&region)) {           /* taken: the helpers are busy with another launch */
+    if (places && !pthread_mutex_trylock(&region)) {
         share(launch, places);
         pthread_mutex_unlock(&region);
     } else {
@@ -163,4 +214,6 @@ void nonpu_fork_team(int step)
     pthread_mutex_init(&region, NULL);
     helpers = 0;
     door = sleepers = 0;
+    missed = 0;
+    price = WAKE;
 }

@@ -56,8 +56,8 @@ class Known:
     __slots__ = ("dtype", "is_complex", "launch", "like", "shape", "shared", "strides")
 
     def __init__(self, ready: Ready, result: Tensor, inputs: list[Tensor]) -> None:
-        self.launch = ready.launch
-        self.shared = ready.launch.launch.cost >= SHARED
+        self.launch = ready.record
+        self.shared = ready.record.launch.cost >= SHARED
         self.shape, self.strides, self.dtype = result.shape, result.stride(), result.dtype
         self.is_complex = any(tensor.is_complex() for tensor in (result, *inputs))
         same = [

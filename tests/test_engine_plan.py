@@ -1,0 +1,99 @@
+"""What a plan makes of shapes and strides: which operands are moved, in which tiles, and which kernel runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from nonpu._core import ffi
+
+from nonpu.dtypes import DType
+from nonpu.engine import plan
+from nonpu.engine.load import address
+from nonpu.engine.plan import View, fill
+
+SIGMOID = "nonpu_sigmoid_backward_"
+GRADIENT, FORWARD, RESULT = 1 << 30, 2 << 30, 3 << 30
+
+
+def planned(
+    shape: tuple[int, ...], *elements: tuple[int, ...], dtype: DType = DType.FLOAT, stored: DType | None = None
+) -> Any:
+    """Return the main launch for the result, the gradient and the forward value with these strides in elements."""
+    record = ffi.new("nonpu_plan *")
+    types = (dtype, stored or dtype, dtype)
+    views = [
+        View(start, kind, tuple(step * kind.itemsize for step in steps))
+        for start, kind, steps in zip((RESULT, GRADIENT, FORWARD), types, elements, strict=True)
+    ]
+    fill(record, SIGMOID + dtype.python_name, dtype, shape, views, (), 0.2)
+    assert record.launches == 1
+    assert record.temporary == 0
+    return record
+
+
+def moved(record: Any) -> list[bool]:
+    """Return which of result, gradient and forward value go through a block."""
+    return [record.main.operand[index].move != 0 for index in range(3)]
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT, DType.FLOAT16, DType.BFLOAT16, DType.DOUBLE])
+@pytest.mark.parametrize("which", [0, 1])
+def test_an_input_broadcast_along_rows_is_not_copied(which: int, dtype: DType) -> None:
+    """A column and a single number go to the kernel as one number per row."""
+    for column in ((1, 0), (0, 0)):
+        steps = [(500, 1), (500, 1)]
+        steps[which] = column
+        record = planned((300, 500), (500, 1), *steps, dtype=dtype)
+        assert moved(record) == [False] * 3
+        assert record.main.kernel == address(f"{SIGMOID}{dtype.python_name}_splat_{which}")
+        assert record.main.tile_rows == 1
+
+
+def test_of_two_broadcast_inputs_the_last_is_the_number() -> None:
+    """The other is spread into a block."""
+    record = planned((300, 500), (500, 1), (1, 0), (1, 0))
+    assert moved(record) == [False, True, False]
+    assert record.main.kernel == address(SIGMOID + "float32_splat_1")
+
+
+def test_a_broadcast_input_is_spread_where_no_kernel_takes_a_number() -> None:
+    """Complex kernels, inputs of another type, and rows too short to be worth a call of the kernel."""
+    assert moved(planned((300, 500), (500, 1), (500, 1), (1, 0), dtype=DType.COMPLEX64)) == [False, False, True]
+    assert moved(planned((300, 500), (500, 1), (1, 0), (500, 1), stored=DType.FLOAT16)) == [False, True, False]
+    record = planned((300, 10), (10, 1), (10, 1), (1, 0))
+    assert moved(record) == [False, False, True]
+    assert (record.main.tile_rows, record.main.tile_columns) == (102, 10)
+
+
+def test_a_repeated_row_is_spread_once_over_a_block_of_rows() -> None:
+    """Unless the other operands would have to be copied for that."""
+    record = planned((256, 256), (256, 1), (256, 1), (0, 1))
+    assert moved(record) == [False, False, True]
+    assert (record.main.tile_rows, record.main.tile_columns) == (4, 256)
+    record = planned((256, 256), (256, 1), (512, 1), (0, 1))
+    assert moved(record) == [False] * 3
+    assert record.main.tile_rows == 1
+
+
+@pytest.mark.parametrize(("side", "block"), [(256, plan.BLOCK), (2048, plan.FAR_BLOCK)])
+def test_strided_operands_are_moved_in_blocks_that_suit_the_cache(side: int, block: int) -> None:
+    """Large ones in smaller blocks; contiguous ones are not concerned."""
+    sliced = planned((side, side), (side, 1), (2 * side, 2), (side, 1)).main
+    assert sliced.tile_rows * sliced.tile_columns == block
+    turned = planned((side, side), (side, 1), (side, 1), (1, side)).main
+    assert turned.tile_rows * turned.tile_columns == block
+    narrow = planned((side, side), (side, 1), (side, 1), (side, 1), stored=DType.FLOAT16).main
+    assert narrow.tile_rows * narrow.tile_columns == plan.BLOCK
+
+
+@pytest.mark.parametrize("dtype", [DType.FLOAT, DType.FLOAT16, DType.DOUBLE, DType.COMPLEX128])
+def test_contiguous_launches_are_divided_so_that_threads_end_together(dtype: DType) -> None:
+    """A kernel call of 32 KiB at least and of 16384 elements at most."""
+    for count in (1, 1000, 1 << 15, 1 << 16, 1 << 20):
+        launch = planned((count,), (1,), (1,), (1,), dtype=dtype).main
+        columns = launch.tile_columns
+        assert columns <= plan.CHUNK
+        assert columns == count or columns * dtype.itemsize >= plan.LEAST
+        assert launch.tiles == -(-count // columns)
+    assert launch.tiles >= plan.GRAINS
