@@ -97,6 +97,32 @@ def test_sigmoid_is_correctly_rounded(dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        1.0,
+        -0.75,
+        3.0,
+        1.5625,
+        -171.0,
+        1.015625,
+        2.0**-10,
+        3e-38,
+        -7e-40,
+        2.0**-100,
+        1.7e38,
+        -3.3e38,
+        0.007205963134765625,
+    ],
+)
+def test_long_sigmoid_is_correctly_rounded(dtype, gradient):
+    """Every value of the forward output in one contiguous array of odd length: short gradients give many ties."""
+    y = every_value(dtype)[:-1]
+    grad = np.full(y.shape, rounding.convert(np.array(gradient), dtype))
+    assert_correct("sigmoid_backward", grad, y, (), dtype)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("beta", [None, 1.702, -0.3, 1e-3, 300.0, 1e38, 0.0, -1e-42, math.nan, math.inf])
 def test_swish_is_correctly_rounded(dtype, beta):
     """Every value of x, times special gradients (infinite ones have their own test)."""

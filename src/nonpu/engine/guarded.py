@@ -22,6 +22,7 @@ from nonpu.engine.intrinsics import (
     COPY,
     absolute_single,
     any_index,
+    any_pair,
     bits_single,
     each_index,
     f8,
@@ -36,6 +37,7 @@ from nonpu.engine.intrinsics import (
     store_u1,
     store_u4,
     to_single,
+    unordered,
     words,
 )
 from nonpu.engine.loops import element_of, specialise
@@ -44,7 +46,8 @@ Scalar = Callable[..., Any]
 
 SIGNIFICANDS = 1024
 """FLOAT16 has so many in [1, 2)."""
-SPACING = np.float32(1 / SIGNIFICANDS)
+FIRST, STEP = 0x3F800000, 13
+"""The bits of the first of them as FLOAT, and where in them the others are counted."""
 
 MANY = 8192
 """From so many elements on a trial of all significands costs little."""
@@ -54,19 +57,20 @@ BLOCK = 256
 
 # FLOAT bits that a type of 16 bits cuts off, and the pattern of a tie in them.
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
-HALF_UP, LOWER, UPPER = 0x8000, 0xFFFF, np.uint32(0xFFFF0000)
+HALF_UP, LOWER, UPPER, EVEN = np.uint32(0x8000), np.uint32(0xFFFF), np.uint32(0xFFFF0000), np.uint32(0xFFFEFFFF)
+NOTHING, SOMETHING = np.uint32(0), np.uint32(1)
 SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
 
 
 def near_tie(dtype: str, error: int) -> Any:
-    """Return ``near(value)``: whether a FLOAT is within ``error`` of its ulps of a tie of the type, or little further.
+    """Return ``near(value)``: whether a FLOAT is nearer to a tie of the type than ``error`` of its ulps, or little off.
 
     BFLOAT16 cuts FLOAT at the same bit for normal and subnormal numbers.  Subnormal FLOAT16 have the spacing of the
     lowest binade; adding its first number puts their ties at the same bits.  Beyond the range of the type, the ties
     are those that a wider exponent would have, and the first of them is the threshold of overflow.
     """
     mask, tie = CUT[dtype]
-    reach = _reach(error)
+    reach = reach_of(error)
     shift, rest, half = np.uint32(reach - tie & mask), np.uint32(mask & -max(2 * reach, 1)), dtype == "float16"
 
     @njit(no_cpython_wrapper=True)
@@ -78,14 +82,35 @@ def near_tie(dtype: str, error: int) -> Any:
     return near
 
 
-def _reach(error: int) -> int:
-    """Return how far below a tie values are in doubt: a power of two above ``error``, so that one bit test decides."""
-    return 1 << error.bit_length() if error else 0
+def doubt_of(dtype: str, error: int | None) -> Any:
+    """Return ``doubtful(value, sure)``, or ``doubtful(value, inexact)`` for an error of None."""
+    if dtype not in CUT:
+        return _unsure
+    if error is None:
+        mask, tie = (np.uint32(number) for number in CUT[dtype])
+
+        @njit(no_cpython_wrapper=True)
+        def inexact_tie(value: Any, inexact: Any) -> Any:
+            return (((single_bits(value) & mask) == tie) & (inexact != 0)) | (value != value)
+
+        return inexact_tie
+    near = near_tie(dtype, error)
+
+    @njit(no_cpython_wrapper=True)
+    def doubtful(value: Any, sure: Any) -> Any:
+        return near(value) | (not sure)
+
+    return doubtful
 
 
 @njit(no_cpython_wrapper=True)
-def _never(value: Any) -> Any:
-    return False
+def _unsure(value: Any, sure: Any) -> Any:
+    return not sure
+
+
+def reach_of(error: int) -> int:
+    """Return how far below a tie values are in doubt: ``error`` or, for one bit test, the next power of two."""
+    return 1 << (error - 1).bit_length() if error else 0
 
 
 @njit(no_cpython_wrapper=True)
@@ -131,8 +156,8 @@ def guarded(
     careful: Scalar,
     dtype: str,
     inputs: int,
-    fast: tuple[Scalar, str, int],
-    unit: tuple[Scalar, str, int] | None = None,
+    fast: tuple[Scalar, str, int | None],
+    unit: tuple[Scalar, str, int | None] | None = None,
     trial: Scalar | None = None,
 ) -> Any:
     """Return ``entry(operands, count, parameters)`` like `nonpu.engine.loops.kernel`.
@@ -148,7 +173,9 @@ def guarded(
         Number of input operands.
     fast : tuple
         ``function(*inputs, *parameters) -> (value, sure)``, for complex types ``(re, im, sure)``, its type ("float32",
-        or "float64" for DOUBLE), and, for elements of 16 bits, the largest error of a sure value in ulps of FLOAT.
+        or "float64" for DOUBLE), and, for elements of 16 bits, what the error of a sure value in ulps of FLOAT is
+        below; for BFLOAT16, None says that ``function(...) -> (value, inexact)`` rounds the exact result to FLOAT, and
+        that the value is the exact result where ``inexact`` is 0.
     unit : tuple, optional
         The same for ``function(*inputs) -> (value, sure)``, which replaces `fast` where the only parameter is 1.
     trial : callable, optional
@@ -184,26 +211,33 @@ def _never_sure(output: Any, sources: Any, numbers: Any, count: Any) -> Any:
     return False
 
 
-def _trial(trial: Scalar, fast: tuple[Scalar, str, int]) -> Any:
+def _trial(trial: Scalar, fast: tuple[Scalar, str, int | None]) -> Any:
     """Return ``all_sure(output, sources, numbers, count)``: compute all of it if a trial finds no doubt.
 
     The trial may also find that the parameter's neighbour gives the right results everywhere.
     """
-    doubtful = specialise(trial, fast[1])
-    element = _real_element(specialise(fast[0], fast[1]), fast[1], "float16", _never)
+    in_doubt = specialise(trial, fast[1])
+    element = _real_element(specialise(fast[0], fast[1]), fast[1], "float16", _unsure)
 
     @njit(no_cpython_wrapper=True)
-    def attempt(index: Any, parameter: Any, neighbour: Any) -> Any:
-        return doubtful(np.float32(index + SIGNIFICANDS) * SPACING, parameter, neighbour)
+    def attempt(index: Any, start: Any, parameter: Any, neighbour: Any) -> Any:
+        return in_doubt(bits_single(np.uint32(FIRST + np.uint32((start + index) << STEP))), parameter, neighbour)
+
+    @njit(no_cpython_wrapper=True)
+    def fails(parameter: Any, neighbour: Any) -> Any:
+        found = False
+        for start in range(0, SIGNIFICANDS, BLOCK):
+            found = found or any_index(attempt, BLOCK, (start, parameter, neighbour))
+        return found
 
     @njit(no_cpython_wrapper=True)
     def all_sure(output: Any, sources: Any, numbers: Any, count: Any) -> Any:
         if count < MANY:
             return False
         bits = single_bits(numbers[0])
-        for step in (0, 1, -1):
-            neighbour = bits_single(np.uint32(bits + step))
-            if not any_index(attempt, SIGNIFICANDS, (numbers[0], neighbour)):
+        for attempts in range(3):
+            neighbour = bits_single(np.uint32(bits + (attempts & 1) - (attempts >> 1)))
+            if not fails(numbers[0], neighbour):
                 any_index(element, count, (0, output, sources, (neighbour,)))
                 return True
         return False
@@ -211,12 +245,12 @@ def _trial(trial: Scalar, fast: tuple[Scalar, str, int]) -> Any:
     return all_sure
 
 
-def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int) -> Any:
+def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int | None) -> Any:
     """Return the loop over blocks."""
     stride, accurate = ITEM_SIZE[dtype], element_of(specialise(careful, "float64"), dtype, "float64")
     marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
     first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error)
-    list_marked = _lister(2 if dtype == "bfloat16" else 1)
+    list_marked = _lister(2 if dtype == "bfloat16" and error is not None else 1)
 
     @njit(no_cpython_wrapper=True)
     def again(index: Any, start: Any, output: Any, sources: Any, wide: Any, listed: Any) -> None:
@@ -246,10 +280,12 @@ def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int)
     return run
 
 
-def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
+def _passes(fast: Any, compute: str, dtype: str, error: int | None) -> tuple[Any, Any]:
     """Return the pass that computes a block, ``-> any doubt``, and the one that marks its doubtful elements."""
-    near = near_tie(dtype, error) if dtype in CUT else _never
-    plain = _complex_element(fast, compute, dtype) if dtype in COMPONENT else _real_element(fast, compute, dtype, near)
+    if dtype in COMPONENT:
+        plain = _complex_element(fast, compute, dtype)
+    else:
+        plain = _real_element(fast, compute, dtype, doubt_of(dtype, error))
 
     @njit(no_cpython_wrapper=True)
     def marking(index: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
@@ -269,6 +305,8 @@ def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
     def nothing(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         return True
 
+    if error is None:
+        return _exact_pair_pass(fast, plain), mark_block
     if dtype == "bfloat16":
         return _pair_pass(fast, error, marking), nothing
     if dtype == "float16" and error > 0:
@@ -276,7 +314,7 @@ def _passes(fast: Any, compute: str, dtype: str, error: int) -> tuple[Any, Any]:
     return compute_block, mark_block
 
 
-def _real_element(fast: Any, compute: str, dtype: str, near: Any) -> Any:
+def _real_element(fast: Any, compute: str, dtype: str, doubtful: Any) -> Any:
     """Return ``element(index, start, output, sources, numbers) -> doubtful``."""
     stride, read, (encode, store) = ITEM_SIZE[dtype], reader(dtype, compute), converter(compute, dtype)
 
@@ -288,7 +326,7 @@ def _real_element(fast: Any, compute: str, dtype: str, near: Any) -> Any:
     def element(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
         value, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
         store(output, start + index, stride, 0, encode(value))
-        return near(value) | (not sure)
+        return doubtful(value, sure)
 
     return element
 
@@ -315,6 +353,37 @@ def _complex_element(fast: Any, compute: str, dtype: str) -> Any:
     return element
 
 
+def _exact_pair_pass(fast: Any, plain: Any) -> Any:
+    """Return the pass over BFLOAT16 in pairs for values that are the exact results rounded to FLOAT.
+
+    Ties go to even: half up, and the last bit off again.  In doubt are NaN and ties of values that are not exact.
+    """
+    read_first, read_second = pair_reader("float32")
+
+    @njit(no_cpython_wrapper=True)
+    def round_half_even(value: Any, inexact: Any) -> Any:
+        bits = np.uint32(single_bits(value) + HALF_UP)
+        tie = np.uint32(bits & LOWER) == 0
+        return np.uint32(bits & EVEN) if tie else bits, inexact if tie else NOTHING
+
+    @njit(no_cpython_wrapper=True)
+    def pair(index: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        first, inexact_first = fast(*(map_tuple(read_first, index, sources) + numbers))
+        second, inexact_second = fast(*(map_tuple(read_second, index, sources) + numbers))
+        low, low_doubt = round_half_even(first, inexact_first)
+        high, high_doubt = round_half_even(second, inexact_second)
+        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
+        return np.uint32(low_doubt | high_doubt | (SOMETHING if unordered(first, second) else NOTHING))
+
+    @njit(no_cpython_wrapper=True)
+    def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        here = 2 * start
+        found = any_pair(pair, size >> 1, (output + here, map_tuple(_shift, here, sources), numbers))
+        return found | any_index(plain, size & 1, (start + size - 1, output, sources, numbers))
+
+    return compute_block
+
+
 def _pair_pass(fast: Any, error: int, marking: Any) -> Any:
     """Return the pass over BFLOAT16 in pairs; a mark stands for a pair.
 
@@ -323,8 +392,8 @@ def _pair_pass(fast: Any, error: int, marking: Any) -> Any:
     is 0 and carries nothing into the upper one.
     """
     read_first, read_second = pair_reader("float32")
-    reach = _reach(error)
-    shift, rest = np.uint32(HALF_UP + reach), np.uint32(LOWER & -max(2 * reach, 1))
+    reach = reach_of(error)
+    shift, rest = np.uint32(int(HALF_UP) + reach), np.uint32(int(LOWER) & -max(2 * reach, 1))
 
     @njit(no_cpython_wrapper=True)
     def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
@@ -340,7 +409,7 @@ def _pair_pass(fast: Any, error: int, marking: Any) -> Any:
     @njit(no_cpython_wrapper=True)
     def mark_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         pairs, here = size >> 1, 2 * start
-        found = any_index(pair, pairs, (output + here, map_tuple(_shift, here, sources), numbers, marks))
+        found = any_pair(pair, pairs, (output + here, map_tuple(_shift, here, sources), numbers, marks))
         last = (start + size - 1, output, sources, numbers, marks + pairs)
         return found | any_index(marking, size & 1, last)
 

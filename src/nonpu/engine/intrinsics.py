@@ -156,6 +156,15 @@ to_single = operation(f4, (f8,), lambda builder, value: builder.fptrunc(value, S
 to_double = operation(f8, (f4,), lambda builder, value: builder.fpext(value, DOUBLE))
 absolute_single = operation(f4, (f4,), call("llvm.fabs.f32", SINGLE, SINGLE))
 absolute_double = operation(f8, (f8,), call("llvm.fabs.f64", DOUBLE, DOUBLE))
+unordered = operation(types.boolean, (f4, f4), lambda builder, a, b: builder.fcmp_unordered("uno", a, b))
+"""Whether one of two FLOATs is NaN."""
+
+
+def _emit_difference(builder: Any, a: Any, b: Any) -> Any:
+    return builder.xor(builder.bitcast(a, INT32), builder.bitcast(b, INT32))
+
+
+difference_single = operation(u4, (f4, f4), _emit_difference)
 fma_single = operation(f4, (f4,) * 3, call("llvm.fma.f32", SINGLE, SINGLE, SINGLE, SINGLE))
 fma_double = operation(f8, (f8,) * 3, call("llvm.fma.f64", DOUBLE, DOUBLE, DOUBLE, DOUBLE))
 
@@ -253,7 +262,8 @@ def _compiled(context: Any, body: Any, arguments: tuple[Any, ...]) -> Any:
 
 def _loop(vectorise: bool, reduce: bool = False, interleave: int = 0) -> Any:
     def each(context: Any, body: Any, count: Any, arguments: Any) -> Any:
-        _, emit = _compiled(context, body, (i8, *arguments.types))
+        result, emit = _compiled(context, body, (i8, *arguments.types))
+        kind = INT32 if result == u4 else BOOL
 
         def generate(target: Any, builder: Any, signature: Any, values: Any) -> Any:
             constants = [builder.extract_value(values[2], position) for position in range(len(arguments))]
@@ -261,9 +271,9 @@ def _loop(vectorise: bool, reduce: bool = False, interleave: int = 0) -> Any:
             inside, after = builder.append_basic_block("each"), builder.append_basic_block("each.end")
             builder.cbranch(builder.icmp_signed(">", values[1], ir.Constant(INT64, 0)), inside, after)
             builder.position_at_end(inside)
-            index, found = builder.phi(INT64), builder.phi(BOOL)
+            index, found = builder.phi(INT64), builder.phi(kind)
             index.add_incoming(ir.Constant(INT64, 0), start)
-            found.add_incoming(ir.Constant(BOOL, 0), start)
+            found.add_incoming(ir.Constant(kind, 0), start)
             here = emit(target, builder, [index, *constants])
             for instruction in inside.instructions:
                 if isinstance(instruction, ir.CallInstr):
@@ -276,9 +286,10 @@ def _loop(vectorise: bool, reduce: bool = False, interleave: int = 0) -> Any:
             latch = builder.cbranch(builder.icmp_signed("<", following, values[1]), inside, after)
             latch.set_metadata("llvm.loop", _loop_properties(builder.module, group, vectorise, interleave))
             builder.position_at_end(after)
-            any_found = builder.phi(BOOL)
-            any_found.add_incoming(ir.Constant(BOOL, 0), start)
-            any_found.add_incoming(so_far, end)
+            all_found = builder.phi(kind)
+            all_found.add_incoming(ir.Constant(kind, 0), start)
+            all_found.add_incoming(so_far, end)
+            any_found = builder.icmp_unsigned("!=", all_found, ir.Constant(kind, 0))
             return any_found if reduce else target.get_dummy_value()
 
         return (types.boolean if reduce else types.none)(body, i8, arguments), generate
@@ -296,9 +307,15 @@ output is exactly one of the inputs, so no overlap is tested at run time and in-
 any_index = _loop(vectorise=True, reduce=True, interleave=4)
 """Like `each_index`; return whether ``body`` returned True for any index.  All indices are visited.
 
+Instead of a truth value the body may return a ``u4``: vectors of these are collected by one operation, where each
+comparison fills a mask register and takes several.
+
 Four vectors at a time: the chains of dependent operations in `guarded` functions are longer than what a processor
 looks ahead (1.1 to 1.2 times the speed of one at a time).
 """
+
+any_pair = _loop(vectorise=True, reduce=True, interleave=2)
+"""The same for bodies that compute two elements: four of them would need more registers than there are."""
 
 each_scattered = _loop(vectorise=False)
 """Like `each_index`, one element at a time: on strided memory, gathering vectors costs more than it saves."""
@@ -363,6 +380,11 @@ def _scaled(value: Any, magic_sum: Any) -> Any:
     return lambda value, magic_sum: scaled_double(value, magic_sum)
 
 
+@_overload(primitives.difference)
+def _difference(a: Any, b: Any) -> Any:
+    return lambda a, b: difference_single(a, b)
+
+
 @_overload(primitives.float_bits)
 def _float_bits(value: Any) -> Any:
     return lambda value: double_bits(value)
@@ -373,5 +395,12 @@ def _bits_float(bits: Any) -> Any:
     return lambda bits: bits_double(bits)
 
 
-PRIMITIVES = (primitives.fma, primitives.power_of_two, primitives.scaled, primitives.float_bits, primitives.bits_float)
+PRIMITIVES = (
+    primitives.fma,
+    primitives.power_of_two,
+    primitives.scaled,
+    primitives.difference,
+    primitives.float_bits,
+    primitives.bits_float,
+)
 """The functions that have an instruction of their own here; others are compiled from their source."""

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader, writer
-from nonpu.engine.guarded import HALF_UP, LOWER, UPPER, _reach, near_tie
+from nonpu.engine.guarded import HALF_UP, LOWER, UPPER, doubt_of, reach_of
 from nonpu.engine.intrinsics import (
     COPY,
     any_index,
@@ -34,7 +34,7 @@ from nonpu.engine.intrinsics import (
 from nonpu.engine.loops import specialise
 
 Scalar = Callable[..., Any]
-Fast = tuple[Scalar, str, int]
+Fast = tuple[Scalar, str, int | None]
 
 BLOCK, FINE = 256, 64
 """Elements per pass of a guarded kernel.  A block in which any is in doubt is gone through again in finer steps, and
@@ -86,11 +86,6 @@ def _same(index: Any, value: Any) -> Any:
     return value
 
 
-@njit(no_cpython_wrapper=True)
-def _never(value: Any) -> Any:
-    return False
-
-
 def _values(dtype: str, compute: str) -> Any:
     """Return ``values(index, others, fixed)``: the arguments of one element, with ``fixed`` in its place."""
     read, stride = reader(dtype, compute), ITEM_SIZE[dtype]
@@ -127,7 +122,8 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return the loop over blocks: the fast function for all elements, and where one is in doubt both, to choose."""
     compute, stride, copy, scratch = fast[1], ITEM_SIZE[dtype], COPY[ITEM_SIZE[dtype]], stack(BLOCK * ITEM_SIZE[dtype])
     read, read_wide = reader(dtype, compute), reader(dtype, "float64")
-    first_pass = _pairs(dtype, fast) if dtype == "bfloat16" else _singles(dtype, fast)
+    in_pairs = dtype == "bfloat16" and fast[2] is not None
+    first_pass = _pairs(dtype, fast) if in_pairs else _singles(dtype, fast)
     choose = _choice(careful, dtype, fast)
 
     @njit(no_cpython_wrapper=True)
@@ -159,12 +155,12 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
 
 def _judged(dtype: str, fast: Fast) -> Any:
     """Return ``judged(arguments) -> value, doubtful``."""
-    function, near = specialise(*fast[:2]), near_tie(dtype, fast[2]) if ITEM_SIZE[dtype] == 2 else _never
+    function, doubt = specialise(*fast[:2]), doubt_of(dtype, fast[2])
 
     @njit(no_cpython_wrapper=True)
     def judged(arguments: Any) -> Any:
         value, sure = function(*arguments)
-        return value, near(value) | (not sure)
+        return value, doubt(value, sure)
 
     return judged
 
@@ -194,8 +190,9 @@ def _pairs(dtype: str, fast: Fast) -> Any:
     """
     function, single = specialise(*fast[:2]), _singles(dtype, fast)
     read_first, read_second = pair_reader(fast[1])
-    reach = _reach(fast[2])
-    shift, rest = np.uint32(HALF_UP + reach), np.uint32(LOWER & -max(2 * reach, 1))
+    assert fast[2] is not None
+    reach = reach_of(fast[2])
+    shift, rest = np.uint32(int(HALF_UP) + reach), np.uint32(int(LOWER) & -max(2 * reach, 1))
 
     @njit(no_cpython_wrapper=True)
     def shifted(amount: Any, address: Any) -> Any:

@@ -273,16 +273,16 @@ def swish_fast(exp: Exp, slope: Slope, far: float, close: float) -> tuple[Unit, 
 
     def unit(grad: float, x: float) -> tuple[float, bool]:
         a = -abs(x)
-        _, scale, m = exp(a, 0.0)
-        return grad * slope(scale, m, 1.0 + a, 0.0, x < 0.0), fma(grad, 0.0, a) >= far
+        _, scale, m = exp(a, -0.0)
+        return grad * slope(scale, m, 1.0 + a, -0.0, x < 0.0), fma(grad, 0.0, a) >= far
 
     def general(grad: float, x: float, beta: float) -> tuple[float, bool]:
-        y, b = -abs(x), abs(beta)
-        a = y * b
-        a_low = fma(y, b, -a)
+        z = x * beta
+        z_low = fma(x, beta, -z)
+        a, a_low = -abs(z), z_low if z < 0.0 else -z_low
         r, scale, m = exp(a, a_low)
         sure = (fma(grad, 0.0, a) >= far) & (abs(r) > close)  # a NaN where anything is not finite
-        return grad * slope(scale, m, 1.0 + a, a_low, x * beta < 0.0), sure
+        return grad * slope(scale, m, 1.0 + a, a_low, z < 0.0), sure
 
     return unit, general
 

@@ -240,9 +240,10 @@ class Fast:
         Like the function of a `Kernel`, but returns ``(value, sure)``; for complex types ``(re, im, sure)``.
     compute : DType
         FLOAT, or DOUBLE for DOUBLE and COMPLEX128 elements.
-    error : int
-        Bound of the error of a sure value in ulps of FLOAT; used for elements of 16 bits, to find the values whose
-        rounding is in doubt.
+    error : int or None
+        What the error of a sure value in ulps of FLOAT is below; used for elements of 16 bits, to find the values whose
+        rounding is in doubt. None, for BFLOAT16: values are the exact results rounded to FLOAT, and in the place of
+        ``sure`` the function returns a number that is 0 where the value is exact, so that a tie is not in doubt.
     trial : callable or None
         For FLOAT16 and one parameter: takes a significand of the first input, the parameter and a neighbour of it or
         the parameter itself; returns whether the neighbour may give another result. If it does not for any significand
@@ -255,7 +256,7 @@ class Fast:
         self,
         function: Callable[..., Any],
         compute: DType,
-        error: int = 0,
+        error: int | None = 0,
         trial: Callable[..., Any] | None = None,
     ) -> None:
         self.function = function

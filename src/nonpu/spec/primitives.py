@@ -70,3 +70,8 @@ def to_odd(value: float, rest: float) -> float:
     odd = bits_float((bits if grows else bits - 1) | 1)
     inexact = (rest > 0.0 or rest < 0.0) and value - value == 0.0 and value != 0.0
     return odd if inexact else value
+
+
+def difference(a: float, b: float) -> int:
+    """Return 0 where two FLOATs have the same bits, another number elsewhere."""
+    return 0 if a == b else 1
