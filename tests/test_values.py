@@ -318,6 +318,25 @@ def test_complex_sigmoid_of_the_hardest_known_arguments():
     assert_within_bound("sigmoid_backward", [grad[3:4], y[3:4]], (), DType.COMPLEX64)
 
 
+@pytest.mark.parametrize(
+    ("grad", "y", "expected"),
+    [
+        # y (1 - y) is -3.4e38**2, out of range of FLOAT, plus or minus an infinity of the other factor.
+        (complex(math.inf, -math.inf), complex(math.inf, 3.4028233e38), complex(math.nan, math.nan)),
+        # 3.4e38 times -9e8 is -inf, and +inf meets it from the other product.
+        (complex(3.4028235e38, math.inf), complex(30000, 0.7), complex(-math.inf, math.nan)),
+        # -1e-45 times 3.4e38 is in range, the square of 3.4e38 is not.
+        (complex(0.001, -math.inf), complex(-1e-45, 3.4028235e38), complex(math.nan, -math.inf)),
+    ],
+)
+def test_complex_sigmoid_with_infinities_overflows_as_float_does(grad, y, expected):
+    """The documented formula in FLOAT, operation by operation, alone and in a vector."""
+    for count in (1, 37):
+        found = nonpu.sigmoid_backward(np.full(count, grad, np.complex64), np.full(count, y, np.complex64))
+        for value in found:
+            assert np.array_equal([value.real, value.imag], [expected.real, expected.imag], equal_nan=True)
+
+
 def test_complex_sigmoid_conjugates():
     """The check values of the contract; without the conjugate they were 41+3i and 14+34i."""
     y = np.array([2 + 3j, 3 - 2j], np.complex64)

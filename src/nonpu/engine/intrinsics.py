@@ -153,6 +153,7 @@ bits_single = operation(f4, (u4,), _emit_cast(SINGLE))
 double_bits = operation(i8, (f8,), _emit_cast(INT64))
 bits_double = operation(f8, (i8,), _emit_cast(DOUBLE))
 to_single = operation(f4, (f8,), lambda builder, value: builder.fptrunc(value, SINGLE))
+as_single = operation(f8, (f8,), lambda builder, value: builder.fpext(builder.fptrunc(value, SINGLE), DOUBLE))
 to_double = operation(f8, (f4,), lambda builder, value: builder.fpext(value, DOUBLE))
 absolute_single = operation(f4, (f4,), call("llvm.fabs.f32", SINGLE, SINGLE))
 absolute_double = operation(f8, (f8,), call("llvm.fabs.f64", DOUBLE, DOUBLE))
@@ -380,6 +381,11 @@ def _scaled(value: Any, magic_sum: Any) -> Any:
     return lambda value, magic_sum: scaled_double(value, magic_sum)
 
 
+@_overload(primitives.as_float)
+def _as_float(value: Any) -> Any:
+    return lambda value: as_single(value)
+
+
 @_overload(primitives.difference)
 def _difference(a: Any, b: Any) -> Any:
     return lambda a, b: difference_single(a, b)
@@ -399,6 +405,7 @@ PRIMITIVES = (
     primitives.fma,
     primitives.power_of_two,
     primitives.scaled,
+    primitives.as_float,
     primitives.difference,
     primitives.float_bits,
     primitives.bits_float,

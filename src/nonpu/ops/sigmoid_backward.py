@@ -5,7 +5,7 @@ from __future__ import annotations
 from nonpu.dtypes import FLOATS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, Promotes, Rank
 from nonpu.spec.model import Fast, Kernel, Op, TensorParam
-from nonpu.spec.primitives import MAGIC, bits_float, difference, float_bits, fma, power_of_two, to_odd
+from nonpu.spec.primitives import MAGIC, as_float, bits_float, difference, float_bits, fma, power_of_two, to_odd
 
 EXPONENT_OF_1, EXPONENT_OF_2_52, FRACTION_BITS = 1023 << 52, 1075 << 52, -(2047 << 52) - 1
 
@@ -28,8 +28,23 @@ def sigmoid_backward_sticky(grad: float, y: float) -> float:
     return to_odd(result, fma(grad, slope, -result) + grad * slope_low)
 
 
+def sigmoid_backward_complex_float(grad_re: float, grad_im: float, re: float, im: float) -> tuple[float, float]:
+    """COMPLEX64 in DOUBLE; infinities and NaN by the textbook products in FLOAT.
+
+    What is out of range of FLOAT is an infinity there, or 0, and makes a NaN with another infinity.
+    """
+    wide_re, wide_im = sigmoid_backward_complex(grad_re, grad_im, re, im)
+    other_re, other_im = as_float(1.0 - re), -im
+    slope_re = as_float(as_float(other_re * re) - as_float(other_im * im))
+    slope_im = -as_float(as_float(other_re * im) + as_float(other_im * re))
+    plain_re = as_float(slope_re * grad_re) - as_float(slope_im * grad_im)
+    plain_im = as_float(slope_re * grad_im) + as_float(slope_im * grad_re)
+    special = (grad_re - grad_re) + (grad_im - grad_im) + (re - re) + (im - im) != 0.0
+    return plain_re if special else wide_re, plain_im if special else wide_im
+
+
 def sigmoid_backward_complex(grad_re: float, grad_im: float, re: float, im: float) -> tuple[float, float]:
-    """COMPLEX64 in DOUBLE: the textbook products of grad * conj((1 - y) * y)."""
+    """COMPLEX64 and COMPLEX128 in DOUBLE: the textbook products of grad * conj((1 - y) * y)."""
     other_re, other_im = 1.0 - re, -im
     slope_re = other_re * re - other_im * im
     slope_im = -(other_re * im + other_im * re)
@@ -217,7 +232,7 @@ KERNELS = {
     DType.BFLOAT16: Kernel(sigmoid_backward_sticky, DType.DOUBLE, fast=Fast(sigmoid_brain, DType.FLOAT, error=None)),
     DType.DOUBLE: Kernel(sigmoid_double, DType.DOUBLE),
     DType.COMPLEX64: Kernel(
-        sigmoid_backward_complex, DType.DOUBLE, cost=0.5, fast=Fast(sigmoid_complex_float, DType.FLOAT)
+        sigmoid_backward_complex_float, DType.DOUBLE, cost=0.5, fast=Fast(sigmoid_complex_float, DType.FLOAT)
     ),
     DType.COMPLEX128: Kernel(
         sigmoid_backward_complex_double, DType.DOUBLE, cost=1.0, fast=Fast(sigmoid_complex_double, DType.DOUBLE)

@@ -72,6 +72,15 @@ def to_odd(value: float, rest: float) -> float:
     return odd if inexact else value
 
 
+def as_float(value: float) -> float:
+    """Return a double rounded to FLOAT, to an infinity where it is out of range."""
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", value))
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return float(single)
+
+
 def difference(a: float, b: float) -> int:
     """Return 0 where two FLOATs have the same bits, another number elsewhere."""
     return 0 if a == b else 1

@@ -241,7 +241,7 @@ static void restart(nonpu_stream *s)
     s->parked = s->parked_at = NULL;
     s->reporter = NULL;
     s->held = NULL;
-    s->skipped = 0;
+    s->skipped = s->waiters = 0;
     s->busy = s->has_worker = s->closing = 0;
     s->finished = s->queued;
     if (s->has_condition)

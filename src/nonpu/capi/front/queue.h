@@ -50,6 +50,7 @@ struct nonpu_stream {
     const char *failure_text;
     int32_t failure;                /* first failure of its work since somebody was told */
     uint32_t priority, flags, aborts;
+    uint32_t waiters;               /* threads that sleep until something is done here, its worker not counted */
     uint8_t busy, has_worker, closing, orphan, is_default, stops, has_condition;
 };
 

@@ -79,7 +79,8 @@ static void unpark(nonpu_stream *s)
     s->parked_at = NULL;
 }
 
-/* Something has been done: whoever waits here looks again. */
+/* Something has been done: whoever waits here looks again. A worker without work stays asleep: after a piece of work that
+   the caller did himself, waking it would cost more than the work. */
 static void wake(nonpu_stream *s)
 {
     for (nonpu_stream *p; (p = s->parked);) {
@@ -87,7 +88,8 @@ static void wake(nonpu_stream *s)
         p->parked_at = NULL;
         pthread_cond_broadcast(&p->changed);
     }
-    pthread_cond_broadcast(&s->changed);
+    if (s->waiters || s->head || s->closing)
+        pthread_cond_broadcast(&s->changed);
 }
 
 /* Whether the next piece of work can be done now. */
@@ -254,11 +256,18 @@ int32_t nonpu_await(nonpu_point point, const struct timespec *deadline)
     nonpu_stream *s = point.stream;
     uint32_t aborts = s->aborts;
     while (!nonpu_reached(point)) {
-        if (!deadline && is_runnable(s) && (s->head->kind != NONPU_HOST || !s->has_worker))
+        if (!deadline && is_runnable(s) && (s->head->kind != NONPU_HOST || !s->has_worker)) {
             run_next(s);
-        else if (!deadline)
+            continue;
+        }
+        int late = 0;
+        s->waiters++;
+        if (deadline)
+            late = pthread_cond_timedwait(&s->changed, &nonpu_queues, deadline) == ETIMEDOUT;
+        else
             pthread_cond_wait(&s->changed, &nonpu_queues);
-        else if (pthread_cond_timedwait(&s->changed, &nonpu_queues, deadline) == ETIMEDOUT && !nonpu_reached(point))
+        s->waiters--;
+        if (late && !nonpu_reached(point))
             return ACL_ERROR_RT_WAIT_TIMEOUT;
     }
     return aborts == s->aborts ? 0 : ACL_ERROR_RT_STREAM_ABORT;
