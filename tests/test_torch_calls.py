@@ -207,6 +207,13 @@ def quantized() -> torch.Tensor:
         return torch.quantize_per_tensor(torch.eye(4), 0.1, 0, torch.quint8)
 
 
+def nested() -> torch.Tensor:
+    """Return a nested tensor; PyTorch says that they are new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.as_nested_tensor([torch.ones(4), torch.ones(3)])
+
+
 X = torch.ones(4, 4)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "meta": (lambda: LEAKY(X.to("meta"), X), "grad_output (gradOutput) must be a tensor on the CPU (got one on meta)"),
@@ -242,6 +249,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "input requires grad": (
         lambda: SWISH(torch.ones(4, 4, requires_grad=True), X, out=torch.ones(4, 4)),
         "out (gradInput) must be None where derivatives are asked for (got a tensor)",
+    ),
+    "flag": (
+        lambda: LEAKY(X, X, 0.5, torch.tensor(True)),
+        "self_is_result (selfIsResult) must be a bool (got tensor(True))",
+    ),
+    "nested": (lambda: SWISH(nested(), nested()), "grad_output (gradOutput) must be one tensor (got a nested tensor)"),
+    "nested out": (lambda: SWISH(X, X, out=nested()), "out (gradInput) must be one tensor (got a nested tensor)"),
+    "more axes than NumPy's arrays": (
+        lambda: SWISH(torch.ones((1,) * 70), torch.ones((1,) * 70)),
+        "grad_output (gradOutput) rank must be at most 8 (got 70)",
     ),
     "scalar type": (
         lambda: LEAKY(X.clone().requires_grad_(), X, Scalar(1, "uint32")),

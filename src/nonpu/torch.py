@@ -53,7 +53,8 @@ def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = No
     >>> beta.grad
     tensor(0.3299)
     """
-    return OPERATORS["swish", "Tensor" if isinstance(beta, Tensor) else "default"](input, beta, product)
+    _check(input, "swish")
+    return OPERATORS["swish", _overload(beta)](input, beta, product)
 
 
 def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product: str | None = None) -> Tensor:
@@ -73,8 +74,8 @@ def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product:
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.leaky_relu_backward`.
     """
-    overload = "Tensor" if isinstance(negative_slope, Tensor) else "default"
-    return OPERATORS["leaky_relu", overload](input, negative_slope, product)
+    _check(input, "leaky_relu")
+    return OPERATORS["leaky_relu", _overload(negative_slope)](input, negative_slope, product)
 
 
 def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
@@ -92,7 +93,35 @@ def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.sigmoid_backward`.
     """
+    _check(input, "sigmoid")
     return OPERATORS["sigmoid", "default"](input, product)
+
+
+def _check(input: Any, function: str) -> None:
+    """Refuse what PyTorch would refuse in many lines, or with an AttributeError; let pass what stands for a tensor."""
+    if isinstance(input, Tensor):
+        if input.layout is torch.strided and not input.is_quantized:
+            return
+        actual = "a quantized one" if input.is_quantized else f"one of layout {input.layout}"
+    elif torch.overrides.has_torch_function((input,)):
+        return
+    else:
+        actual = type(input).__name__
+    raise TypeError(f"nonpu.torch.{function}: input must be a strided tensor (got {actual})")
+
+
+def _overload(scalar: Any) -> str:
+    """Return the overload for a scalar; a proxy of torch.fx stands for a parameter."""
+    return "Tensor" if isinstance(scalar, Tensor | torch.fx.Proxy) else "default"
+
+
+def _constant(value: Any, module: str, parameter: str) -> float:
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise TypeError(
+            f"nonpu.torch.{module}: {parameter} must be a number (got a tensor that requires grad, which the module"
+            " would not train)"
+        )
+    return forward.number(module, parameter, value)
 
 
 class Swish(nn.Module):
@@ -121,10 +150,16 @@ class Swish(nn.Module):
     def __init__(self, beta: float = 1.0, trainable: bool = False, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.trainable = trainable
+        self._first = _constant(beta, "Swish", "beta")
         if trainable:
-            self.beta = nn.Parameter(torch.tensor(float(beta), device=device, dtype=dtype))
+            self.beta = nn.Parameter(torch.tensor(self._first, device=device, dtype=dtype))
         else:
-            self.beta = float(beta)
+            self.beta = self._first
+
+    def reset_parameters(self) -> None:
+        """Give a trainable `beta` its first value again; for modules that were made on meta, too."""
+        if isinstance(self.beta, nn.Parameter):
+            nn.init.constant_(self.beta, self._first)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""
@@ -133,7 +168,11 @@ class Swish(nn.Module):
     def extra_repr(self) -> str:
         """Return what stands between the parentheses."""
         beta = self.beta.detach() if isinstance(self.beta, Tensor) else self.beta
-        return f"beta={float(beta):g}" + (", trainable=True" if self.trainable else "")
+        try:
+            value = f"{float(beta):g}"
+        except RuntimeError:  # on meta, or fake
+            value = "..."
+        return f"beta={value}" + (", trainable=True" if self.trainable else "")
 
 
 class LeakyReLU(nn.Module):
@@ -147,7 +186,7 @@ class LeakyReLU(nn.Module):
 
     def __init__(self, negative_slope: float = 0.01) -> None:
         super().__init__()
-        self.negative_slope = float(negative_slope)
+        self.negative_slope = _constant(negative_slope, "LeakyReLU", "negative_slope")
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""

@@ -20,7 +20,7 @@ from nonpu.interop.torch.layouts import DTYPES, allocate, array_of, infer, is_la
 from nonpu.interop.torch.operators import OPERATORS, PLAIN, observed
 from nonpu.spec.call import Call, Failure
 from nonpu.spec.checks import ScalarDTypes, judge
-from nonpu.spec.model import FlagParam, ScalarParam
+from nonpu.spec.model import MAX_RANK, FlagParam, ScalarParam
 from nonpu.status import AclnnError, Status
 from nonpu.tensor import Scalar
 from nonpu.tensor import Tensor as Descriptor
@@ -90,7 +90,8 @@ def run(
     inputs: list[Tensor] = []
     for param, value in zip((p for p in op.params if p.role == "in"), values, strict=True):
         if param.name not in op.tensors:
-            arguments.append(_number(op, param, value) if isinstance(value, Tensor) else value)
+            is_number = isinstance(value, Tensor) and isinstance(param, ScalarParam)
+            arguments.append(_number(op, param, value) if is_number else value)
         elif value is None:
             arguments.append(None)
         else:
@@ -257,6 +258,10 @@ def _reachable(op: Op, param: Parameter, tensor: Tensor) -> None:
         raise refuse(op, param.name, "", "a tensor on the CPU", f"one on {tensor.device}")
     if tensor.layout is not torch.strided:
         raise refuse(op, param.name, "", "a strided tensor", f"one of layout {tensor.layout}")
+    if tensor.is_nested:
+        raise refuse(op, param.name, "", "one tensor", "a nested tensor")
+    if tensor.dim() > MAX_RANK:  # here: NumPy's arrays have up to 64 axes, tensors more
+        raise refuse(op, param.name, "rank", f"at most {MAX_RANK}", str(tensor.dim()))
     _dtype(op, param, tensor)
 
 
