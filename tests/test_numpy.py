@@ -124,6 +124,34 @@ def test_other_values_are_refused(value: Any, text: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([[1.0, 2.0], [3.0]], "setting an array element with a sequence."),
+        ((1.0, [2.0, 3.0]), "setting an array element with a sequence."),
+    ],
+)
+def test_lists_that_are_no_arrays(value: Any, text: str) -> None:
+    """One line that names the parameter, with NumPy's reason."""
+    with pytest.raises(AclnnError) as caught:
+        nonpu.sigmoid_backward(1.0, value)
+    start = "nonpu.sigmoid_backward: output must be a list of numbers or of equally long lists (got "
+    assert str(caught.value).startswith(start + text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lengths", [(2**50, 1), (2**31, 2**31), (2**40, 2**40)])
+def test_results_that_are_too_large(lengths: tuple[int, int]) -> None:
+    """Views that repeat one element; more bytes than there are, or than can be counted."""
+    one = np.ones(1, np.float32)
+    first = np.lib.stride_tricks.as_strided(one, (lengths[0], 1), (0, 0))
+    second = np.lib.stride_tricks.as_strided(one, (1, lengths[1]), (0, 0))
+    with pytest.raises(MemoryError) as caught:
+        nonpu.sigmoid_backward(first, second)
+    text = f"nonpu.sigmoid_backward: no memory for a result of shape {list(lengths)} and dtype float32"
+    assert str(caught.value) == text
+
+
 def test_float_beside_float32_is_float64() -> None:
     """A number's type counts: NumPy's weak promotion is not the contract's."""
     with pytest.raises(TypeError, match=r"self dtype must be float32, the dtype of grad_output \(got float64\)"):

@@ -232,6 +232,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "must be a torch.Tensor, as the others are (got ndarray)",
     ),
     "number": (lambda: LEAKY(X, 0.5), "self must be a torch.Tensor, as the others are (got float)"),
+    "list that is no array": (
+        lambda: LEAKY(1.0, [torch.ones((), requires_grad=True)]),
+        "self must be a list of numbers or of equally long lists (got Can't call numpy() on Tensor that requires grad.",
+    ),
     "none": (lambda: LEAKY(X, None), "self must be an array (got None)"),
     "rank 1 slope": (
         lambda: LEAKY(X, X, torch.ones(1)),

@@ -108,8 +108,14 @@ def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -
     if not is_output:
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
             value = float(value)
-        if isinstance(value, np.generic | float | complex | list | tuple):
+        if isinstance(value, np.generic | float | complex):
             return np.asarray(value)
+        if isinstance(value, list | tuple):
+            try:
+                return np.asarray(value)
+            except (TypeError, ValueError, RuntimeError) as error:  # the last is PyTorch's, for tensors in lists
+                reason = str(error).partition("\n")[0]
+            raise refuse(op, param, "a list of numbers or of equally long lists", reason)
     raise refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
 
 
@@ -133,7 +139,13 @@ def as_tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_outpu
 
 def _result(call: Call) -> np.ndarray[Any, Any]:
     shape, dtype = infer_result(call)
-    return np.empty(shape, numpy_dtype(BY_VALUE[dtype]))
+    member = BY_VALUE[dtype]
+    try:
+        return np.empty(shape, numpy_dtype(member))
+    except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
+        raise MemoryError(
+            f"nonpu.{call.op.python_name}: no memory for a result of shape {list(shape)} and dtype {member.python_name}"
+        ) from None
 
 
 def as_scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:
