@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 try:
     import torch
 except ModuleNotFoundError as error:
@@ -24,7 +26,7 @@ assert forward.DTYPES, "defines the operators"
 __all__ = ["LeakyReLU", "Sigmoid", "Swish", "leaky_relu", "sigmoid", "swish"]
 
 
-def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = None) -> Tensor:
+def swish(input: Tensor, beta: float | np.floating[Any] | Tensor = 1.0, *, product: str | None = None) -> Tensor:
     """Return ``input * sigmoid(beta * input)``.
 
     Parameters
@@ -54,10 +56,13 @@ def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = No
     tensor(0.3299)
     """
     _check(input, "swish")
+    beta = _traceable(beta)
     return OPERATORS["swish", _overload(beta)](input, beta, product)
 
 
-def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product: str | None = None) -> Tensor:
+def leaky_relu(
+    input: Tensor, negative_slope: float | np.floating[Any] | Tensor = 0.01, *, product: str | None = None
+) -> Tensor:
     """Return `input` where it is positive, ``negative_slope * input`` elsewhere.
 
     Parameters
@@ -75,6 +80,7 @@ def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product:
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.leaky_relu_backward`.
     """
     _check(input, "leaky_relu")
+    negative_slope = _traceable(negative_slope)
     return OPERATORS["leaky_relu", _overload(negative_slope)](input, negative_slope, product)
 
 
@@ -108,6 +114,12 @@ def _check(input: Any, function: str) -> None:
     else:
         actual = type(input).__name__
     raise TypeError(f"nonpu.torch.{function}: input must be a strided tensor (got {actual})")
+
+
+def _traceable(scalar: Any) -> Any:
+    """Return a number of NumPy's as a tensor if a call is traced: it is an array then, whose value may be open."""
+    is_open = torch.compiler.is_compiling() and isinstance(scalar, (np.generic, np.ndarray))
+    return torch.as_tensor(scalar) if is_open else scalar
 
 
 def _overload(scalar: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -131,6 +132,8 @@ def dispatch(
 ) -> Tensor:
     """Run a call that PyTorch may have to see; tell it only if it has to."""
     given = [param for param in op.params if param.role == "in"]
+    if torch.compiler.is_compiling():
+        values = tuple(_traceable(param, value) for param, value in zip(given, values, strict=True))
     pairs: list[tuple[Parameter, Any]] = [
         (p, value) for p, value in zip(given, values, strict=True) if p.name in op.tensors and value is not None
     ]
@@ -154,6 +157,13 @@ def dispatch(
     getattr(torch.ops.nonpu, op.python_name).out(*plain, product, out=out)
     found: Tensor = out
     return found
+
+
+def _traceable(param: Parameter, value: Any) -> Any:
+    """Return a number of NumPy's as a tensor: while a call is traced it is an array, whose value may be open."""
+    if isinstance(param, ScalarParam) and isinstance(value, (np.generic, np.ndarray)):
+        return torch.as_tensor(value)
+    return value
 
 
 def _plain(op: Op, param: Parameter, value: Any, as_tensor: bool, product: str | None) -> Any:
