@@ -78,6 +78,13 @@ def leaky_relu(
     -------
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.leaky_relu_backward`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.leaky_relu(torch.tensor([-2.0, 0.0, 3.0]), 0.25)
+    tensor([-0.5000,  0.0000,  3.0000])
     """
     _check(input, "leaky_relu")
     negative_slope = _traceable(negative_slope)
@@ -98,6 +105,13 @@ def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
     -------
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.sigmoid_backward`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.sigmoid(torch.zeros(2))
+    tensor([0.5000, 0.5000])
     """
     _check(input, "sigmoid")
     return OPERATORS["sigmoid", "default"](input, product)
@@ -194,6 +208,12 @@ class LeakyReLU(nn.Module):
     ----------
     negative_slope : float
         Slope for inputs that are not positive.
+
+    Examples
+    --------
+    >>> import nonpu.torch
+    >>> nonpu.torch.LeakyReLU(0.25)
+    LeakyReLU(negative_slope=0.25)
     """
 
     def __init__(self, negative_slope: float = 0.01) -> None:
@@ -210,7 +230,15 @@ class LeakyReLU(nn.Module):
 
 
 class Sigmoid(nn.Module):
-    """Module of `sigmoid`."""
+    """Module of `sigmoid`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.Sigmoid()(torch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""
