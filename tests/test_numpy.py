@@ -114,6 +114,8 @@ def test_arrays_of_no_dimensions() -> None:
         (np.array([1], ">f4"), r"dtype must be one of float32, .*, in native byte order \(got >f4\)"),
         (np.array([None]), r"dtype must be one of float32, .* \(got object\)"),
         ({}, r"must be a NumPy array \(got dict\)"),
+        (np.ma.masked, r"must be a NumPy array without a mask \(got a masked array\)"),
+        ([1.0, [np.ma.array([1.0], mask=[True])]], r"must be a NumPy array without a mask \(got a masked array\)"),
     ],
 )
 def test_other_values_are_refused(value: Any, text: str) -> None:

@@ -99,7 +99,7 @@ def find_product(op: Op, name: str | None) -> Product:
 
 def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
     """Return an array as it is, and Python's numbers and lists as a new one."""
-    if isinstance(value, np.ma.MaskedArray):
+    if _has_mask(value):
         raise refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
     if isinstance(value, np.ndarray):
         return value
@@ -117,6 +117,13 @@ def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -
                 reason = str(error).partition("\n")[0]
             raise refuse(op, param, "a list of numbers or of equally long lists", reason)
     raise refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
+
+
+def _has_mask(value: Any) -> bool:
+    """Return whether a masked array is there, in a list too, where NumPy would drop its mask."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_mask, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def as_tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output: bool = False) -> Tensor:
