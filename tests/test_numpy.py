@@ -115,7 +115,7 @@ def test_arrays_of_no_dimensions() -> None:
         (np.array([None]), r"dtype must be one of float32, .* \(got object\)"),
         ({}, r"must be a NumPy array \(got dict\)"),
         (np.ma.masked, r"must be a NumPy array without a mask \(got a masked array\)"),
-        ([1.0, [np.ma.array([1.0], mask=[True])]], r"must be a NumPy array without a mask \(got a masked array\)"),
+        ([[np.ma.array([1.0], mask=[True])]], r"must be a NumPy array without a mask \(got a masked array\)"),
     ],
 )
 def test_other_values_are_refused(value: Any, text: str) -> None:
@@ -126,9 +126,14 @@ def test_other_values_are_refused(value: Any, text: str) -> None:
     assert isinstance(caught.value, ValueError)
 
 
+CYCLE: list[Any] = [1.0]
+CYCLE.append(CYCLE)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
+        (CYCLE, "setting an array element with a sequence."),
         ([[1.0, 2.0], [3.0]], "setting an array element with a sequence."),
         ((1.0, [2.0, 3.0]), "setting an array element with a sequence."),
     ],

@@ -99,8 +99,8 @@ def find_product(op: Op, name: str | None) -> Product:
 
 def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
     """Return an array as it is, and Python's numbers and lists as a new one."""
-    if _has_mask(value):
-        raise refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+    if isinstance(value, np.ma.MaskedArray):
+        raise _masked(op, param)
     if isinstance(value, np.ndarray):
         return value
     if value is None:
@@ -112,15 +112,22 @@ def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -
             return np.asarray(value)
         if isinstance(value, list | tuple):
             try:
-                return np.asarray(value)
+                array = np.asarray(value)
             except (TypeError, ValueError, RuntimeError) as error:  # the last is PyTorch's, for tensors in lists
                 reason = str(error).partition("\n")[0]
-            raise refuse(op, param, "a list of numbers or of equally long lists", reason)
+                raise refuse(op, param, "a list of numbers or of equally long lists", reason) from None
+            if _has_mask(value):
+                raise _masked(op, param)
+            return array
     raise refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
 
 
+def _masked(op: Op, param: Parameter) -> AclnnError:
+    return refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+
+
 def _has_mask(value: Any) -> bool:
-    """Return whether a masked array is there, in a list too, where NumPy would drop its mask."""
+    """Return whether a masked array is in a list that has become an array: NumPy drops its mask."""
     if isinstance(value, list | tuple):
         return any(map(_has_mask, value))
     return isinstance(value, np.ma.MaskedArray)
