@@ -81,6 +81,32 @@ def test_long_leaky_relu_is_correctly_rounded(dtype, slope):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(
+    ("name", "scalars"),
+    [
+        ("leaky_relu_backward", (1.0,)),
+        ("leaky_relu_backward", (0.01,)),
+        ("sigmoid_backward", ()),
+        ("swish_backward", (1.5,)),
+    ],
+)
+def test_long_arrays_have_the_bits_of_their_pieces(name, scalars, dtype):
+    """Every value of gradOutput, so every payload of NaN, signalling ones too; 100 elements count as a short array."""
+    grad = every_value(dtype)
+    function = getattr(nonpu, name)
+    layout = rounding.LAYOUTS[dtype]
+    signalling = (layout.infinity | 1, layout.infinity | 0x8000 | 5)
+    quiet = layout.nan & ~layout.infinity
+    for value in (1.0, -1.0, math.nan):
+        x = rounding.convert(np.full(grad.shape, value), dtype)
+        whole = function(grad, x, *scalars).view(np.uint16)
+        pieces = [function(grad[i : i + 100], x[i : i + 100], *scalars).view(np.uint16) for i in range(0, 65536, 100)]
+        assert (whole == np.concatenate(pieces)).all()
+        if value == value:
+            assert [int(whole[bits]) for bits in signalling] == [bits | quiet for bits in signalling]
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_long_leaky_relu_with_random_slopes_is_correctly_rounded(dtype):
     """The same for slopes of all sizes, among them short ones, whose products are often ties."""
     rng = np.random.default_rng(18)

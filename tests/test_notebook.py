@@ -162,6 +162,8 @@ def test_help_is_complete(op: Op) -> None:
     for section in ("Parameters", "Returns", "Raises", "Notes", "Examples"):
         assert re.search(rf"^    {section}\n    -+$", text, re.M), section
     assert max(map(len, text.splitlines())) <= 120
+    for kind in ("NumPy arrays", "PyTorch's tensors", "Dask array"):
+        assert kind in text
     for name in (op.phase_one, op.phase_two):
         phase = getattr(aclnn, name)
         text = pydoc.plain(pydoc.render_doc(phase))

@@ -114,6 +114,8 @@ def test_arrays_of_no_dimensions() -> None:
         (np.array([1], ">f4"), r"dtype must be one of float32, .*, in native byte order \(got >f4\)"),
         (np.array([None]), r"dtype must be one of float32, .* \(got object\)"),
         ({}, r"must be a NumPy array \(got dict\)"),
+        (np.ma.masked, r"must be a NumPy array without a mask \(got a masked array\)"),
+        ([[np.ma.array([1.0], mask=[True])]], r"must be a NumPy array without a mask \(got a masked array\)"),
     ],
 )
 def test_other_values_are_refused(value: Any, text: str) -> None:
@@ -122,6 +124,39 @@ def test_other_values_are_refused(value: Any, text: str) -> None:
         nonpu.swish_backward(value, 1.0)
     assert isinstance(caught.value, AclnnError)
     assert isinstance(caught.value, ValueError)
+
+
+CYCLE: list[Any] = [1.0]
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (CYCLE, "setting an array element with a sequence."),
+        ([[1.0, 2.0], [3.0]], "setting an array element with a sequence."),
+        ((1.0, [2.0, 3.0]), "setting an array element with a sequence."),
+    ],
+)
+def test_lists_that_are_no_arrays(value: Any, text: str) -> None:
+    """One line that names the parameter, with NumPy's reason."""
+    with pytest.raises(AclnnError) as caught:
+        nonpu.sigmoid_backward(1.0, value)
+    start = "nonpu.sigmoid_backward: output must be a list of numbers or of equally long lists (got "
+    assert str(caught.value).startswith(start + text)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lengths", [(2**50, 1), (2**31, 2**31), (2**40, 2**40)])
+def test_results_that_are_too_large(lengths: tuple[int, int]) -> None:
+    """Views that repeat one element; more bytes than there are, or than can be counted."""
+    one = np.ones(1, np.float32)
+    first = np.lib.stride_tricks.as_strided(one, (lengths[0], 1), (0, 0))
+    second = np.lib.stride_tricks.as_strided(one, (1, lengths[1]), (0, 0))
+    with pytest.raises(MemoryError) as caught:
+        nonpu.sigmoid_backward(first, second)
+    text = f"nonpu.sigmoid_backward: no memory for a result of shape {list(lengths)} and dtype float32"
+    assert str(caught.value) == text
 
 
 def test_float_beside_float32_is_float64() -> None:

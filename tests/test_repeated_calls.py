@@ -149,6 +149,19 @@ def test_a_known_call_on_other_arrays_gives_their_results(dtype: Any, layout: st
             assert np.ascontiguousarray(out).tobytes() == expected.tobytes()
 
 
+def test_a_scalar_that_was_changed_is_judged_anew() -> None:
+    """Its bytes count, not the object; the same bytes in another object are the same call."""
+    x = np.ones(3, np.float32)
+    scalar = Scalar(1.0, "float32")
+    expected = {beta: nonpu.swish_backward(x, x, beta).tobytes() for beta in (1.0, 5.0)}
+    for beta in (1.0, 1.0, 5.0, 5.0, 1.0):
+        scalar.raw = Scalar(beta, "float32").raw
+        assert nonpu.swish_backward(x, x, scalar).tobytes() == expected[beta]
+        assert nonpu.swish_backward(x, x, Scalar(beta, "float32")).tobytes() == expected[beta]
+        out = np.empty_like(x)
+        assert nonpu.swish_backward(x, x, scalar, out=out).tobytes() == expected[beta]
+
+
 def test_a_known_layout_with_an_overlapping_output_is_planned_anew() -> None:
     """Inputs count as if they had been copied first, also when the layouts are known from disjoint arrays."""
     rng = np.random.default_rng(5)

@@ -455,3 +455,13 @@ def test_bfloat16_patterns_decode():
         expected = patterns.view(ml_dtypes.bfloat16).astype(np.float64)
     mine = [decode_bfloat16(pattern.tobytes()) for pattern in patterns]
     np.testing.assert_array_equal(mine, expected)
+
+
+def test_scalars_are_equal_by_their_bytes() -> None:
+    """Not by value: zeros of either sign differ, a NaN equals itself, and the type counts."""
+    assert Scalar(1.5, "float32") == Scalar(1.5, "float32")
+    assert hash(Scalar(1.5, "float32")) == hash(Scalar(1.5, "float32"))
+    assert Scalar(math.nan, "float32") == Scalar(math.nan, "float32")
+    assert Scalar(0.0, "float32") != Scalar(-0.0, "float32")
+    assert Scalar(1.5, "float32") != Scalar(1.5, "float64")
+    assert Scalar(1.5, "float32") != 1.5

@@ -207,6 +207,13 @@ def quantized() -> torch.Tensor:
         return torch.quantize_per_tensor(torch.eye(4), 0.1, 0, torch.quint8)
 
 
+def nested() -> torch.Tensor:
+    """Return a nested tensor; PyTorch says that they are new."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.as_nested_tensor([torch.ones(4), torch.ones(3)])
+
+
 X = torch.ones(4, 4)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "meta": (lambda: LEAKY(X.to("meta"), X), "grad_output (gradOutput) must be a tensor on the CPU (got one on meta)"),
@@ -225,6 +232,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "must be a torch.Tensor, as the others are (got ndarray)",
     ),
     "number": (lambda: LEAKY(X, 0.5), "self must be a torch.Tensor, as the others are (got float)"),
+    "list that is no array": (
+        lambda: LEAKY(1.0, [torch.ones((), requires_grad=True)]),
+        "self must be a list of numbers or of equally long lists (got Can't call numpy() on Tensor that requires grad.",
+    ),
     "none": (lambda: LEAKY(X, None), "self must be an array (got None)"),
     "rank 1 slope": (
         lambda: LEAKY(X, X, torch.ones(1)),
@@ -242,6 +253,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "input requires grad": (
         lambda: SWISH(torch.ones(4, 4, requires_grad=True), X, out=torch.ones(4, 4)),
         "out (gradInput) must be None where derivatives are asked for (got a tensor)",
+    ),
+    "flag": (
+        lambda: LEAKY(X, X, 0.5, torch.tensor(True)),
+        "self_is_result (selfIsResult) must be a bool (got tensor(True))",
+    ),
+    "nested": (lambda: SWISH(nested(), nested()), "grad_output (gradOutput) must be one tensor (got a nested tensor)"),
+    "nested out": (lambda: SWISH(X, X, out=nested()), "out (gradInput) must be one tensor (got a nested tensor)"),
+    "more axes than NumPy's arrays": (
+        lambda: SWISH(torch.ones((1,) * 70), torch.ones((1,) * 70)),
+        "grad_output (gradOutput) rank must be at most 8 (got 70)",
     ),
     "scalar type": (
         lambda: LEAKY(X.clone().requires_grad_(), X, Scalar(1, "uint32")),

@@ -214,12 +214,42 @@ def test_checkpointing_and_hooks() -> None:
             r"nonpu.torch.swish: beta must be a real number \(got complex\)",
         ),
         (lambda: swish(torch.ones(3), torch.ones(1)), r"beta must be of rank 0 \(got a tensor of rank 1\)"),
+        (lambda: swish(None), r"nonpu.torch.swish: input must be a strided tensor \(got NoneType\)"),  # type: ignore[arg-type]
+        (lambda: sigmoid([0.5]), r"nonpu.torch.sigmoid: input must be a strided tensor \(got list\)"),  # type: ignore[arg-type]
+        (lambda: swish(torch.ones(3).numpy()), r"input must be a strided tensor \(got ndarray\)"),  # type: ignore[arg-type]
+        (lambda: leaky_relu(torch.ones(3).to_sparse()), r"a strided tensor \(got one of layout torch.sparse_coo\)"),
+        (
+            lambda: swish(torch.nested.as_nested_tensor([torch.ones(3)])),
+            r"swish: self must be one tensor \(got a nested",
+        ),
+        (lambda: swish(torch.ones(3), 10**400), r"beta must be in the range of float64 \(got an int of 1329 bits\)"),
+        (lambda: Swish("a"), r"nonpu.torch.Swish: beta must be a real number \(got str\)"),  # type: ignore[arg-type]
+        (lambda: LeakyReLU(None), r"LeakyReLU: negative_slope must be a real number \(got NoneType\)"),  # type: ignore[arg-type]
+        (
+            lambda: Swish(torch.tensor(1.0, requires_grad=True)),  # type: ignore[arg-type]
+            r"nonpu.torch.Swish: beta must be a number \(got a tensor that requires grad, which the module would not",
+        ),
     ],
 )
-def test_refusals(call: Callable[[], Tensor], text: str) -> None:
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_refusals(call: Callable[[], object], text: str) -> None:
     """One line each."""
-    with pytest.raises((TypeError, ValueError), match=text):
+    with pytest.raises((TypeError, ValueError), match=text) as caught:
         call()
+    assert "\n" not in str(caught.value)
+
+
+def test_modules_made_on_meta() -> None:
+    """The parameter has no value until it gets its first one, as deferred initialisation does it."""
+    module = Swish(1.5, trainable=True, device="meta")
+    assert repr(module) == "Swish(beta=..., trainable=True)"
+    assert module(torch.ones(2, 3, device="meta")).shape == (2, 3)
+    real = module.to_empty(device="cpu")
+    real.reset_parameters()
+    assert repr(real) == "Swish(beta=1.5, trainable=True)"
+    constant = Swish(1.5)
+    constant.reset_parameters()
+    assert repr(constant) == "Swish(beta=1.5)"
 
 
 def test_without_pytorch_the_import_says_what_to_install() -> None:

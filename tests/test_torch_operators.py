@@ -329,7 +329,9 @@ COMPILED: dict[str, Callable[..., Any]] = {
     "torch.ops": lambda g, x, b: torch.ops.nonpu.swish_backward(g, x, 1.5, product="A2") * 2,
     "modules": lambda g, x, b: nonpu.torch.sigmoid(nonpu.torch.leaky_relu(nonpu.torch.swish(g * x, b), 0.1)),
     "beta": SWISH,
-    "number of numpy": lambda g, x, b: SWISH(g, x, beta=0.25),
+    "number": lambda g, x, b: SWISH(g, x, beta=0.25),
+    "number of NumPy": lambda g, x, b: SWISH(g, x, np.float32(1.5)) + LEAKY(g, x, np.float64(0.25)),
+    "module with a number of NumPy": lambda g, x, b: nonpu.torch.swish(g * x, np.float32(1.5)),
 }
 
 

@@ -1,8 +1,9 @@
 """Ascend aclnn operators on any CPU: the C interface, the two-phase Python interface and one-call functions.
 
 The operators' one-call functions (`leaky_relu_backward`, `sigmoid_backward`, `swish_backward`) take NumPy and Dask
-arrays; the module `aclnn` has both phases of every operator under the names of the documents. ``nonpu.ops`` holds the
-contracts: ``nonpu.ops["swish_backward"]`` shows one.
+arrays and PyTorch's tensors; the module `aclnn` has both phases of every operator under the names of the documents.
+``nonpu.ops`` holds the contracts: ``nonpu.ops["swish_backward"]`` shows one. With PyTorch, ``import nonpu.torch``
+brings activations whose backward passes are the operators.
 
 >>> import numpy as np
 >>> import nonpu

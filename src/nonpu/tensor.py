@@ -339,7 +339,7 @@ def _bounds(array: Any) -> tuple[int, int]:
 
 
 class Scalar:
-    """A host scalar: the exact bytes of one value.
+    """A host scalar: the exact bytes of one value. Scalars of the same type and bytes are equal.
 
     Parameters
     ----------
@@ -401,6 +401,15 @@ class Scalar:
             return round_to(value, DType.FLOAT)  # type: ignore[arg-type]  # a DOUBLE decodes to a float
         # What is left of the floating types is FLOAT or narrower.
         return value if isinstance(value, float) else 0.0
+
+    # By its bytes, not by identity: a remembered call must not outlive the value that it was judged with.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scalar):
+            return NotImplemented
+        return self.dtype == other.dtype and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.raw))
 
     def __repr__(self) -> str:
         dtype = repr(self.dtype.python_name) if isinstance(self.dtype, DType) else self.dtype

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 try:
     import torch
 except ModuleNotFoundError as error:
@@ -24,7 +26,7 @@ assert forward.DTYPES, "defines the operators"
 __all__ = ["LeakyReLU", "Sigmoid", "Swish", "leaky_relu", "sigmoid", "swish"]
 
 
-def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = None) -> Tensor:
+def swish(input: Tensor, beta: float | np.floating[Any] | Tensor = 1.0, *, product: str | None = None) -> Tensor:
     """Return ``input * sigmoid(beta * input)``.
 
     Parameters
@@ -53,10 +55,14 @@ def swish(input: Tensor, beta: float | Tensor = 1.0, *, product: str | None = No
     >>> beta.grad
     tensor(0.3299)
     """
-    return OPERATORS["swish", "Tensor" if isinstance(beta, Tensor) else "default"](input, beta, product)
+    _check(input, "swish")
+    beta = _traceable(beta)
+    return OPERATORS["swish", _overload(beta)](input, beta, product)
 
 
-def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product: str | None = None) -> Tensor:
+def leaky_relu(
+    input: Tensor, negative_slope: float | np.floating[Any] | Tensor = 0.01, *, product: str | None = None
+) -> Tensor:
     """Return `input` where it is positive, ``negative_slope * input`` elsewhere.
 
     Parameters
@@ -72,9 +78,17 @@ def leaky_relu(input: Tensor, negative_slope: float | Tensor = 0.01, *, product:
     -------
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.leaky_relu_backward`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.leaky_relu(torch.tensor([-2.0, 0.0, 3.0]), 0.25)
+    tensor([-0.5000,  0.0000,  3.0000])
     """
-    overload = "Tensor" if isinstance(negative_slope, Tensor) else "default"
-    return OPERATORS["leaky_relu", overload](input, negative_slope, product)
+    _check(input, "leaky_relu")
+    negative_slope = _traceable(negative_slope)
+    return OPERATORS["leaky_relu", _overload(negative_slope)](input, negative_slope, product)
 
 
 def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
@@ -91,8 +105,49 @@ def sigmoid(input: Tensor, *, product: str | None = None) -> Tensor:
     -------
     Tensor
         Of the type and shape of `input`. Its backward runs the kernel of `nonpu.sigmoid_backward`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.sigmoid(torch.zeros(2))
+    tensor([0.5000, 0.5000])
     """
+    _check(input, "sigmoid")
     return OPERATORS["sigmoid", "default"](input, product)
+
+
+def _check(input: Any, function: str) -> None:
+    """Refuse what PyTorch would refuse in many lines, or with an AttributeError; let pass what stands for a tensor."""
+    if isinstance(input, Tensor):
+        if input.layout is torch.strided and not input.is_quantized:
+            return
+        actual = "a quantized one" if input.is_quantized else f"one of layout {input.layout}"
+    elif torch.overrides.has_torch_function((input,)):
+        return
+    else:
+        actual = type(input).__name__
+    raise TypeError(f"nonpu.torch.{function}: input must be a strided tensor (got {actual})")
+
+
+def _traceable(scalar: Any) -> Any:
+    """Return a number of NumPy's as a tensor if a call is traced: it is an array then, whose value may be open."""
+    is_open = torch.compiler.is_compiling() and isinstance(scalar, (np.generic, np.ndarray))
+    return torch.as_tensor(scalar) if is_open else scalar
+
+
+def _overload(scalar: Any) -> str:
+    """Return the overload for a scalar; a proxy of torch.fx stands for a parameter."""
+    return "Tensor" if isinstance(scalar, Tensor | torch.fx.Proxy) else "default"
+
+
+def _constant(value: Any, module: str, parameter: str) -> float:
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise TypeError(
+            f"nonpu.torch.{module}: {parameter} must be a number (got a tensor that requires grad, which the module"
+            " would not train)"
+        )
+    return forward.number(module, parameter, value)
 
 
 class Swish(nn.Module):
@@ -121,10 +176,16 @@ class Swish(nn.Module):
     def __init__(self, beta: float = 1.0, trainable: bool = False, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.trainable = trainable
+        self._first = _constant(beta, "Swish", "beta")
         if trainable:
-            self.beta = nn.Parameter(torch.tensor(float(beta), device=device, dtype=dtype))
+            self.beta = nn.Parameter(torch.tensor(self._first, device=device, dtype=dtype))
         else:
-            self.beta = float(beta)
+            self.beta = self._first
+
+    def reset_parameters(self) -> None:
+        """Give a trainable `beta` its first value again; for modules that were made on meta, too."""
+        if isinstance(self.beta, nn.Parameter):
+            nn.init.constant_(self.beta, self._first)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""
@@ -133,7 +194,11 @@ class Swish(nn.Module):
     def extra_repr(self) -> str:
         """Return what stands between the parentheses."""
         beta = self.beta.detach() if isinstance(self.beta, Tensor) else self.beta
-        return f"beta={float(beta):g}" + (", trainable=True" if self.trainable else "")
+        try:
+            value = f"{float(beta):g}"
+        except RuntimeError:  # on meta, or fake
+            value = "..."
+        return f"beta={value}" + (", trainable=True" if self.trainable else "")
 
 
 class LeakyReLU(nn.Module):
@@ -143,11 +208,17 @@ class LeakyReLU(nn.Module):
     ----------
     negative_slope : float
         Slope for inputs that are not positive.
+
+    Examples
+    --------
+    >>> import nonpu.torch
+    >>> nonpu.torch.LeakyReLU(0.25)
+    LeakyReLU(negative_slope=0.25)
     """
 
     def __init__(self, negative_slope: float = 0.01) -> None:
         super().__init__()
-        self.negative_slope = float(negative_slope)
+        self.negative_slope = _constant(negative_slope, "LeakyReLU", "negative_slope")
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""
@@ -159,7 +230,15 @@ class LeakyReLU(nn.Module):
 
 
 class Sigmoid(nn.Module):
-    """Module of `sigmoid`."""
+    """Module of `sigmoid`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import nonpu.torch
+    >>> nonpu.torch.Sigmoid()(torch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the activation of `input`."""

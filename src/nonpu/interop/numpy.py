@@ -100,7 +100,7 @@ def find_product(op: Op, name: str | None) -> Product:
 def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -> np.ndarray[Any, Any]:
     """Return an array as it is, and Python's numbers and lists as a new one."""
     if isinstance(value, np.ma.MaskedArray):
-        raise refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+        raise _masked(op, param)
     if isinstance(value, np.ndarray):
         return value
     if value is None:
@@ -108,9 +108,29 @@ def as_array(op: Op, param: Parameter, value: Any, *, is_output: bool = False) -
     if not is_output:
         if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**1023:
             value = float(value)
-        if isinstance(value, np.generic | float | complex | list | tuple):
+        if isinstance(value, np.generic | float | complex):
             return np.asarray(value)
+        if isinstance(value, list | tuple):
+            try:
+                array = np.asarray(value)
+            except (TypeError, ValueError, RuntimeError) as error:  # the last is PyTorch's, for tensors in lists
+                reason = str(error).partition("\n")[0]
+                raise refuse(op, param, "a list of numbers or of equally long lists", reason) from None
+            if _has_mask(value):
+                raise _masked(op, param)
+            return array
     raise refuse(op, param, "a NumPy array", type(value).__name__, kind=AclnnTypeError)
+
+
+def _masked(op: Op, param: Parameter) -> AclnnError:
+    return refuse(op, param, "a NumPy array without a mask", "a masked array", kind=AclnnTypeError)
+
+
+def _has_mask(value: Any) -> bool:
+    """Return whether a masked array is in a list that has become an array: NumPy drops its mask."""
+    if isinstance(value, list | tuple):
+        return any(map(_has_mask, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def as_tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_output: bool = False) -> Tensor:
@@ -133,7 +153,13 @@ def as_tensor(op: Op, param: Parameter, array: np.ndarray[Any, Any], *, is_outpu
 
 def _result(call: Call) -> np.ndarray[Any, Any]:
     shape, dtype = infer_result(call)
-    return np.empty(shape, numpy_dtype(BY_VALUE[dtype]))
+    member = BY_VALUE[dtype]
+    try:
+        return np.empty(shape, numpy_dtype(member))
+    except (MemoryError, ValueError):  # ValueError: more bytes than an address can count
+        raise MemoryError(
+            f"nonpu.{call.op.python_name}: no memory for a result of shape {list(shape)} and dtype {member.python_name}"
+        ) from None
 
 
 def as_scalar(op: Op, param: ScalarParam, value: Any) -> Scalar | None:

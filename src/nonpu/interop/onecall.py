@@ -44,8 +44,9 @@ def {name}({parameters}, *, out=None, product=None):
 """
 
 RESULT = (
-    "    NumPy arrays and lists give a NumPy array, numbers alone a NumPy scalar. If one is a Dask array, so is the",
-    "    result, whose chunks are computed when Dask computes them; `out` must be None then.",
+    "    NumPy arrays and lists give a NumPy array, numbers alone a NumPy scalar, PyTorch's tensors a tensor; a tensor"
+    " and an array do not go together. If one is a Dask array, so is the result, whose chunks are computed when Dask"
+    " computes them; `out` must be None then."
 )
 
 
@@ -123,8 +124,8 @@ def _document(op: Op) -> str:
     inputs = " and ".join(in_python(op, name) for name in op.inputs)
     result = f"the type that {inputs} promote to" if op.result_type == "promote" else f"the one type of {inputs}"
     lines += ["", "Returns", "-------", "array"]
-    lines += [f"    `out`, or a new array: of the shape that {inputs} broadcast to, and", f"    of {result}."]
-    lines += RESULT
+    lines += [f"    `out`, or a new array: of the shape that {inputs} broadcast to, and of {result}."]
+    lines += [RESULT]
     lines += [
         "",
         "Raises",

@@ -14,8 +14,11 @@ def leaky_relu_backward(grad: float, x: float, slope: float) -> float:
 
 
 def leaky_relu_half(grad: float, x: float, slope: float) -> tuple[float, bool]:
-    """FLOAT16 in FLOAT: wrong only where the product was rounded to a tie of FLOAT16."""
-    return (grad if x > 0 else grad * slope), True
+    """FLOAT16 in FLOAT: wrong only where the product was rounded to a tie of FLOAT16.
+
+    The factor is selected, not the result: a product with 1 makes a signalling NaN quiet, as the other function does.
+    """
+    return grad * (1.0 if x > 0 else slope), True
 
 
 def leaky_relu_brain(grad: float, x: float, slope: float) -> tuple[float, bool]:

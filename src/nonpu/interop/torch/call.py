@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from nonpu.interop.torch.layouts import DTYPES, allocate, array_of, infer, is_la
 from nonpu.interop.torch.operators import OPERATORS, PLAIN, observed
 from nonpu.spec.call import Call, Failure
 from nonpu.spec.checks import ScalarDTypes, judge
-from nonpu.spec.model import FlagParam, ScalarParam
+from nonpu.spec.model import MAX_RANK, FlagParam, ScalarParam
 from nonpu.status import AclnnError, Status
 from nonpu.tensor import Scalar
 from nonpu.tensor import Tensor as Descriptor
@@ -90,7 +91,8 @@ def run(
     inputs: list[Tensor] = []
     for param, value in zip((p for p in op.params if p.role == "in"), values, strict=True):
         if param.name not in op.tensors:
-            arguments.append(_number(op, param, value) if isinstance(value, Tensor) else value)
+            is_number = isinstance(value, Tensor) and isinstance(param, ScalarParam)
+            arguments.append(_number(op, param, value) if is_number else value)
         elif value is None:
             arguments.append(None)
         else:
@@ -130,6 +132,8 @@ def dispatch(
 ) -> Tensor:
     """Run a call that PyTorch may have to see; tell it only if it has to."""
     given = [param for param in op.params if param.role == "in"]
+    if torch.compiler.is_compiling():
+        values = tuple(_traceable(param, value) for param, value in zip(given, values, strict=True))
     pairs: list[tuple[Parameter, Any]] = [
         (p, value) for p, value in zip(given, values, strict=True) if p.name in op.tensors and value is not None
     ]
@@ -153,6 +157,13 @@ def dispatch(
     getattr(torch.ops.nonpu, op.python_name).out(*plain, product, out=out)
     found: Tensor = out
     return found
+
+
+def _traceable(param: Parameter, value: Any) -> Any:
+    """Return a number of NumPy's as a tensor: while a call is traced it is an array, whose value may be open."""
+    if isinstance(param, ScalarParam) and isinstance(value, (np.generic, np.ndarray)):
+        return torch.as_tensor(value)
+    return value
 
 
 def _plain(op: Op, param: Parameter, value: Any, as_tensor: bool, product: str | None) -> Any:
@@ -257,6 +268,10 @@ def _reachable(op: Op, param: Parameter, tensor: Tensor) -> None:
         raise refuse(op, param.name, "", "a tensor on the CPU", f"one on {tensor.device}")
     if tensor.layout is not torch.strided:
         raise refuse(op, param.name, "", "a strided tensor", f"one of layout {tensor.layout}")
+    if tensor.is_nested:
+        raise refuse(op, param.name, "", "one tensor", "a nested tensor")
+    if tensor.dim() > MAX_RANK:  # here: NumPy's arrays have up to 64 axes, tensors more
+        raise refuse(op, param.name, "rank", f"at most {MAX_RANK}", str(tensor.dim()))
     _dtype(op, param, tensor)
 
 

@@ -34,7 +34,7 @@ DTYPES: Final = {"swish": REAL, "leaky_relu": REAL, "sigmoid": (*REAL, torch.com
 
 def _swish(self: Tensor, beta: Any = None, product: str | None = None) -> Tensor:
     result = _result("swish", self)
-    factor = 1.0 if beta is None else _number("swish", "beta", beta)
+    factor = 1.0 if beta is None else number("swish", "beta", beta)
     if factor == 1:
         torch.ops.aten.silu.out(self, out=result)
     elif self.dtype in WIDER:
@@ -55,7 +55,7 @@ def _swish_wide(self: Tensor, factor: float, result: Tensor) -> None:
 
 def _leaky_relu(self: Tensor, negative_slope: Any = 0.01, product: str | None = None) -> Tensor:
     result = _result("leaky_relu", self)
-    torch.ops.aten.leaky_relu.out(self, _number("leaky_relu", "negative_slope", negative_slope), out=result)
+    torch.ops.aten.leaky_relu.out(self, number("leaky_relu", "negative_slope", negative_slope), out=result)
     return result
 
 
@@ -65,19 +65,36 @@ def _sigmoid(self: Tensor, product: str | None = None) -> Tensor:
 
 def _result(name: str, self: Tensor) -> Tensor:
     """Return the tensor for the result; every input of the result's shape has its layout."""
+    if self.is_nested:
+        raise TypeError(f"nonpu.torch.{name}: self must be one tensor (got a nested tensor)")
     if self.dtype not in DTYPES[name]:
         names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES[name])
         raise TypeError(f"nonpu.torch.{name}: dtype of self must be one of {names} (got {self.dtype})")
     return allocate([self], self.shape, self.dtype)
 
 
-def _number(name: str, parameter: str, value: Any) -> Any:
+def number(name: str, parameter: str, value: Any) -> float:
+    """Return a number, or the value of a tensor of rank 0, as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is no real number.
+    ValueError
+        If it is a tensor of another rank, or out of the range of float64.
+    """
     if isinstance(value, Tensor):
         if value.dim() != 0:
             raise ValueError(f"nonpu.torch.{name}: {parameter} must be of rank 0 (got a tensor of rank {value.dim()})")
         value = value.item()
-    if isinstance(value, int | float | np.floating):
-        return float(value)
+    if isinstance(value, int | float | np.floating | np.integer):
+        try:
+            return float(value)
+        except OverflowError:
+            bits = int(value).bit_length()
+            raise ValueError(
+                f"nonpu.torch.{name}: {parameter} must be in the range of float64 (got an int of {bits} bits)"
+            ) from None
     raise TypeError(f"nonpu.torch.{name}: {parameter} must be a real number (got {type(value).__name__})")
 
 

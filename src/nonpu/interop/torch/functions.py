@@ -54,7 +54,7 @@ def {name}({parameters}, {last}):
 """
 GUARD = """if (
         _compiling() or not ({plain}) or _modes() or _transforms() or _duals._current_level >= 0
-        or (({differentiable}) and _grad_enabled())
+        or (({differentiable}) and _grad_enabled()) or _tracing()
     ):
         return _dispatch(_op, ({names}), out, product, _known, None)
     """
@@ -118,6 +118,7 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
         "_run": call.run,
         "_run_ready": lib.nonpu_run_ready_at,
         "_tensor": Tensor,
+        "_tracing": torch._C._is_tracing,
         "_transforms": torch._C._are_functorch_transforms_active,
     }
     exec(source, space)

@@ -37,6 +37,7 @@ def observed(tensors: list[Tensor]) -> bool:
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._are_functorch_transforms_active()
         or forward_ad._current_level >= 0
+        or torch._C._is_tracing()  # torch.jit.trace, which would record the allocation of the result alone
         or not all(type(tensor) in PLAIN and tensor.is_cpu and torch._C._has_storage(tensor) for tensor in tensors)
     )
 
@@ -134,7 +135,7 @@ class Operator:
     def __call__(self, *inputs: Any) -> Tensor:
         """Run a call, the product last; through PyTorch's dispatcher only if that has more to do than reverse mode."""
         tensors = [value for value in inputs if isinstance(value, Tensor)]
-        if observed(tensors):
+        if observed(tensors) or torch.overrides.has_torch_function(inputs):  # not only tensors: torch.fx's proxies
             result: Tensor = self.call(*inputs)
         elif torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             result = self.node.apply(*inputs)
