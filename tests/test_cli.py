@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from nonpu import ops, products
 from nonpu.capi import toolkit
 from nonpu.cli import compilation, flags
 from nonpu.spec.model import Op
-from tests.command_line import NONPU, assert_refused, needs_cpp, nonpu, output, run
+from tests.command_line import NONPU, ROOT, assert_refused, needs_cpp, nonpu, output, run
 
 COMMAND = shlex.quote(str(NONPU))
 
@@ -353,6 +355,14 @@ class TestDoctor:
         assert printed.returncode == 0, printed.stdout
         assert "broken" not in printed.stdout
         assert "0.5" in printed.stdout
+
+    def test_extras_are_listed_whole(self) -> None:
+        """Each distribution that pyproject.toml names under the extra."""
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+        lines = {line.split()[1]: line for line in nonpu("doctor").stdout.splitlines() if not line.startswith(" ")}
+        for name in ("torch", "dask", "verify"):
+            for requirement in extras[name]:
+                assert f"{re.split('[^A-Za-z0-9_-]', requirement)[0]} " in lines[name]
 
     def test_unknown_product_is_reported_with_the_remedy(self) -> None:
         printed = nonpu("doctor", env={"NONPU_PRODUCT": "Ascend1"})

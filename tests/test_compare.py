@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
 import shutil
 import sys
@@ -195,7 +196,9 @@ def test_the_table_names_everything(folders, run):
     assert f"expected {golden[0, 3]!s} (0x{golden[0, 3].tobytes()[::-1].hex()})" in out
     again = f"nonpu compare {folders.actual} DIR --only 'case 1/a'"
     assert f"nonpu golden 'my cases.json' -o DIR --only 'case 1/a' --seed 7 && {again}" in out
+    whole = (folders.actual / "verdicts.json").read_text()
     assert run(folders.actual, folders.golden, "--only", "good")[0] == 0
+    assert (folders.actual / "verdicts.json").read_text() == whole, "one case is no verdict on the folder"
     status, _, err = run(folders.actual, folders.golden, "--only", "other")
     assert (status, err) == (2, "nonpu: --only: there is no case 'other'\n")
 
@@ -352,6 +355,40 @@ def test_arrays_larger_than_a_block_stay_mapped(tmp_path, run, monkeypatch):
     assert status == 1
     assert f"1 of {count} elements" in out
     assert peak < count * 4 / 1.5, peak
+
+
+def test_the_command_that_repeats_a_case_names_file_and_product(tmp_path, run):
+    """Where `nonpu golden` was told to find it, and the product where it is not the default."""
+    (tmp_path / "sub").mkdir()
+    path = tmp_path / "sub" / "cases.json"
+    path.write_text(json.dumps([{"id": "a", "operator": "aclnnSwishBackward", "dtype": "fp16", "shape": [3]}]))
+    for product, words in (("Ascend910B1", ""), ("Ascend310P1", " --product Ascend310P1")):
+        golden, actual = tmp_path / product, tmp_path / f"actual {product}"
+        assert nonpu("golden", path, "-o", golden, "--product", product).returncode == 0
+        actual.mkdir()
+        np.savez(actual / "a.npz", gradInput=np.full(3, 9, np.float16))
+        _, out, _ = run(actual, golden)
+        assert f"again: nonpu golden {path} -o DIR --only a --seed 0{words} && nonpu compare" in out
+
+
+def test_names_that_are_no_unicode(folders, run, tmp_path):
+    """Folders of such names are judged and reported on like others."""
+    folders.add("one")
+    folders.result("one", np.zeros((8, 16), np.float32))
+    folders.finish()
+    odd = tmp_path / os.fsdecode(b"odd\xff")
+    folders.actual.rename(odd)
+    status = run(odd, folders.golden, "--json", tmp_path / "v.json")[0]
+    assert status == 1
+    assert json.loads((tmp_path / "v.json").read_text())["actual"] == str(odd)
+    assert nonpu("report", odd, "-o", tmp_path / "r.html").returncode == 0
+
+
+def test_types_may_be_spelled_as_in_case_files(run, tmp_path):
+    np.arange(3, dtype=np.float32).tofile(tmp_path / "a.bin")
+    for name in ("fp32", "float32", "ACL_FLOAT", "torch.float32"):
+        assert run(tmp_path / "a.bin", tmp_path / "a.bin", "--dtype", name)[0] == 0
+    assert run(tmp_path / "a.bin", tmp_path / "a.bin", "--dtype", "fp33")[0] == 2
 
 
 def test_json_to_a_file_and_to_the_output(folders, run, tmp_path):

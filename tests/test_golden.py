@@ -361,6 +361,32 @@ class TestInterruption:
         assert contents(folder) == expected
         assert sample.stat().st_mtime_ns == kept
 
+    def test_resume_where_nothing_was_begun(self, tmp_path: Path, many: tuple[Path, dict[str, bytes]]) -> None:
+        """Ctrl-C may come before the folder is there; a journal without a manifest tells too little."""
+        path, expected = many
+        output("golden", path, "-o", tmp_path / "g", "--resume")
+        assert contents(tmp_path / "g") == expected
+        (tmp_path / "g" / "manifest.json").unlink()
+        assert_refused(nonpu("golden", path, "-o", tmp_path / "g", "--resume"), 1, "manifest.json is missing")
+
+    def test_a_case_larger_than_the_disk_is_failed_at_once(self, tmp_path: Path) -> None:
+        """And nothing of it is begun; the other cases are made."""
+        cases = [{"operator": OPERATORS[2], "dtype": "fp32", "shape": [length]} for length in (1 << 58, 3)]
+        path = write(tmp_path / "cases.json", cases)
+        finished = nonpu("golden", path, "-o", tmp_path / "g")
+        assert finished.returncode == 1
+        assert finished.stdout.endswith("2 cases: 1 done, 0 refused by the contract, 1 failed\n")
+        first = open_folder(tmp_path / "g").cases[0].record
+        assert f"needs {4 * 4 * (1 << 58)} bytes for this case" in first["error"]
+        assert sorted(contents(tmp_path / "g")) == ["cases.jsonl", "data/swish_backward-000001.npz", "manifest.json"]
+
+    def test_a_case_called_data(self, tmp_path: Path) -> None:
+        """Its folder is data/data."""
+        path = write(tmp_path / "cases.json", [{**SMALL[1], "id": "data"}])
+        output("golden", path, "-o", tmp_path / "g", "--format", "npy")
+        assert open_folder(tmp_path / "g").names() == ["data"]
+        assert "1 case: 1 pass" in nonpu("compare", tmp_path / "g", tmp_path / "g").stdout
+
     def test_a_kill_loses_only_what_was_in_work(self, tmp_path: Path, many: tuple[Path, dict[str, bytes]]) -> None:
         path, expected = many
         with started(path, tmp_path / "g") as process:

@@ -168,8 +168,51 @@ class TestForms:
 GOOD = {"id": "one", "operator": "aclnnSwishBackward", "dtype": "fp32", "shape": [2]}
 
 
+class TestNumbersBeyondEveryType:
+    """A number that DOUBLE does not reach moves to the end of the type, as the page says; it is no infinity."""
+
+    @pytest.mark.parametrize("text", ["1" + "0" * 400, "1e400"])
+    @pytest.mark.parametrize(("dtype", "largest"), [("fp16", 65504), ("fp32", (2 - 2.0**-23) * 2.0**127)])
+    def test_constants_and_intervals(self, tmp_path, text, dtype, largest):
+        for number, values in enumerate((text, f"-{text}", f"[-{text}, {text}]")):
+            path = tmp_path / f"{number}.json"
+            case = {**GOOD, "dtype": dtype, "range": "RANGE"}
+            path.write_text(json.dumps([case]).replace('"RANGE"', values))
+            ((request,), _) = read_cases(path)
+            tensor = request.tensors["self"]
+            assert tensor is not None
+            found = tensor.values
+            assert found.entries == (((largest,), (-largest,), (-largest, largest))[number],)
+            assert np.all(np.isfinite(found.draw(1, 1, 0, 100)))
+            assert all("a number beyond" in note and len(note) < 150 for note in found.notes)
+            assert len(found.notes) == 1
+
+    def test_of_integers(self, tmp_path):
+        found = Range.parse([-(10**400), 10**400], DType.INT8)
+        assert found.entries == ((-128, 127),)
+        assert Range.parse(10**400, DType.UINT64).entries == ((2**64 - 1,),)
+
+
 class TestMistakes:
     """One line that names file, case and field."""
+
+    @pytest.mark.parametrize(
+        ("name", "text"), [("a.json", "[" * 100000), ("a.jsonl", "[" * 100000), ("b.json", '[{"id":' * 3000)]
+    )
+    def test_deep_nesting(self, tmp_path, name, text):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(CaseError, match="nested too deeply"):
+            read_cases(tmp_path / name)
+
+    def test_ids_that_no_file_takes(self, tmp_path):
+        with pytest.raises(CaseError, match="id must be Unicode text"):
+            read(tmp_path / "cases.json", [{**GOOD, "id": "\ud800"}])
+        assert read(tmp_path / "cases.json", [{**GOOD, "id": "\U0001f600 é"}])
+
+    def test_a_shape_of_too_many_digits(self, tmp_path):
+        (tmp_path / "a.csv").write_text(f"operator,dtype,shape\naclnnSwishBackward,fp32,{'9' * 5000}x2\n")
+        with pytest.raises(CaseError, match="shape must be a shape"):
+            read_cases(tmp_path / "a.csv")
 
     @pytest.mark.parametrize(
         ("case", "fragments"),
@@ -186,6 +229,9 @@ class TestMistakes:
             ({"range": []}, ("range", "[]")),
             ({"range": {"values": [1], "weights": [0]}}, ("positive weights",)),
             ({"range": {"value": [1]}}, ("range must be an object",)),
+            ({"range": {"values": [1, 2], "weights": [1, 10**400]}}, ("positive weights", "at most 1e+300")),
+            ({"standard": "\ud800"}, ("standard must be Unicode text",)),
+            ({"range": "x" * 9999}, ("range must be a number", "xxx ... xxx")),
             ({"inputs": {"x": 3}}, ("inputs.x is no parameter of aclnnSwishBackward: gradOutput, self",)),
             ({"inputs": {"self": {"rnage": 3}}}, ("inputs.self.rnage is not known here",)),
             ({"inputs": {"self": 3}}, ("inputs.self must be an object",)),
@@ -212,6 +258,7 @@ class TestMistakes:
         with pytest.raises(CaseError) as caught:
             read(tmp_path / "cases.json", [{**GOOD, "id": "zero"}, {**GOOD, **case}])
         text = str(caught.value)
+        assert len(text) < 1010
         assert text.startswith(f"{tmp_path}/cases.json: case 2 (id one): ")
         assert "\n" not in text
         assert all(fragment in text for fragment in fragments), text

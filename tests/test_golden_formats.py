@@ -112,6 +112,31 @@ def test_truncated_files_are_refused(tmp_path, format, keep):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("format", ["npy", "bin", "safetensors"])
+@pytest.mark.parametrize("count", [40, 1 << 19])
+def test_files_that_go_on_after_their_arrays_are_refused(tmp_path, format, count):
+    """Small files are read and large ones mapped."""
+    (path,) = write_arrays(tmp_path / "x", {"out": sample(DType.FLOAT, (count,))}, format)
+    assert read_arrays(path, DType.FLOAT, (count,))["out"].shape == (count,)
+    with path.open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(StoreError, match=rf"^/.*x.*: must .*bytes.* \(got {path.stat().st_size}\)"):
+        read_arrays(path, DType.FLOAT, (count,))
+
+
+def test_one_array_of_an_archive_is_read_without_the_others(tmp_path):
+    """Damage of another one does not matter then; a name that is not there gives all of them."""
+    (path,) = write_arrays(tmp_path / "x", {"out": np.arange(3.0), "self": np.full(9, 7.0)}, "npz")
+    content = path.read_bytes()
+    path.write_bytes(content.replace(np.full(9, 7.0).tobytes(), np.full(9, 8.0).tobytes()))
+    assert {name: array.tolist() for name, array in read_arrays(path, only="out").items()} == {"out": [0, 1, 2]}
+    for only in ("self", "other", None):
+        with pytest.raises(StoreError, match="CRC"):
+            read_arrays(path, only=only)
+    path.write_bytes(content)
+    assert set(read_arrays(path, only="other")) == {"out", "self"}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "fragment"),
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +39,8 @@ def command(
 
     Both are folders with one file per case, or both single files: .npz, .npy, .bin, .safetensors or .pt. Every case
     passes, fails, is untrusted (an output that was never written, for example) or is in error (missing, unreadable,
-    of another shape or type). The verdicts are also written to ACTUAL/verdicts.json if ACTUAL is a folder.
+    of another shape or type). The verdicts are also written to ACTUAL/verdicts.json if ACTUAL is a folder and there
+    is no --only.
 
     The exit status is 0 if all cases pass, 1 if one does not, 2 for a wrong command line.
     """
@@ -59,7 +59,7 @@ def command(
         raise click.UsageError(f"--standard: {error}") from error
     with extra("nonpu compare"):
         content = judge(actual, expected, chosen, worst, only, dtype)
-    return report(content, actual, json_file)
+    return report(content, None if only else actual, json_file)
 
 
 def judge(
@@ -79,12 +79,14 @@ def matched(actual: Path, expected: Path, only: tuple[str, ...], dtype: str | No
     """Return what belongs together, or refuse in one line."""
     from nonpu.dtypes import DType
     from nonpu.verify import matching, standards
+    from nonpu.verify.cases import FieldError, parse_dtype
     from nonpu.verify.store import StoreError
 
     if dtype is not None:
         try:
+            dtype = parse_dtype(dtype, "--dtype").python_name
             known = DType.parse(dtype) in standards.JUDGED
-        except TypeError:
+        except FieldError:
             known = False
         if not known:
             names = ", ".join(member.python_name for member in standards.JUDGED)
@@ -97,25 +99,29 @@ def matched(actual: Path, expected: Path, only: tuple[str, ...], dtype: str | No
         raise click.UsageError(str(error)) from error
 
 
-def report(content: dict[str, Any], actual: Path, json_file: Path | None) -> int:
-    """Print and write the verdicts, and return the exit status."""
-    import json
-
+def report(content: dict[str, Any], actual: Path | None, json_file: Path | None) -> int:
+    """Print the verdicts, write them to their files, that in `actual` too, and return the exit status."""
     from nonpu.verify import compare, listing, matching
 
     for note in content["notes"]:
         click.echo(f"nonpu: note: {note}", err=True)
-    if actual.is_dir():
+    if actual is not None and actual.is_dir():
         try:
             compare.write(actual / matching.VERDICTS, content)
         except OSError as error:
             click.echo(f"nonpu: note: {actual / matching.VERDICTS}: not written ({error.strerror})", err=True)
     if json_file is None:
-        click.echo(listing.render(content))
+        show(listing.render(content))
     elif str(json_file) == "-":
-        json.dump(content, sys.stdout, indent=1, ensure_ascii=False, allow_nan=False)
-        click.echo()
+        show(compare.as_text(content).removesuffix("\n"))
     else:
         compare.write(json_file, content)
-        click.echo(listing.render(content))
+        show(listing.render(content))
     return 0 if all(case["verdict"] == compare.PASS for case in content["cases"]) else 1
+
+
+def show(text: str) -> None:
+    """Print a text that may hold names of files that are no Unicode."""
+    from nonpu.verify.store import UNENCODABLE
+
+    click.echo(text.encode("utf-8", UNENCODABLE))

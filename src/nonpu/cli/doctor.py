@@ -119,6 +119,8 @@ def extra(name: str, *distributions: str) -> Finding:
     return Finding(detail, f"{sys.executable} -m pip install 'nonpu[{name}]'" if missing else "")
 
 
+VERIFY = ("mpmath", "matplotlib", "Jinja2", "rich", "safetensors", "dask", "distributed")
+
 CHECKS = (
     Check("Python", python),
     Check("nonpu", package),
@@ -130,8 +132,8 @@ CHECKS = (
     Check("C++ compiler", lambda: compiler("C++"), required=False),
     Check("C compiler", lambda: compiler("C"), required=False),
     Check("torch", lambda: extra("torch", "torch"), required=False),
-    Check("dask", lambda: extra("dask", "dask"), required=False),
-    Check("verify", lambda: extra("verify", "mpmath", "matplotlib"), required=False),
+    Check("dask", lambda: extra("dask", "dask", "distributed"), required=False),
+    Check("verify", lambda: extra("verify", *VERIFY), required=False),
 )
 
 

@@ -75,6 +75,7 @@ def command(
         "seed": defaults.seed,
         "product": defaults.product,
         "cases_file": os.path.basename(cases),
+        "cases_path": cases,
         "cases_digest": digest(cases),
         "count": len(requests),
     }
@@ -114,7 +115,11 @@ def check_extras(format: str, is_distributed: bool) -> None:
     if is_distributed:
         needed.append(("distributed", "dask", "--workers and --scheduler"))
     for module, extra, what in needed:
-        if find_spec(module) is None:
+        try:
+            found = find_spec(module)
+        except ImportError:
+            found = None
+        if found is None:
             raise Failure(f"{what}: needs {module}: install 'nonpu[{extra}]'")
 
 

@@ -34,14 +34,16 @@ def command(folder: Path, output: Path, expected: Path | None) -> None:
         raise click.UsageError(f"--output: must be a file (got the folder {output})")
     if not folder.is_dir():
         raise click.UsageError(f"DIR: there is no folder {folder}")
+    if expected is not None and not expected.is_dir():
+        raise click.UsageError(f"--expected: there is no folder {expected}")
     with extra("nonpu report"), ExitStack() as stack:
         import jinja2  # noqa: F401  # before the work, not after it
 
+        from nonpu.verify.store import replace_file
+
         text = page(folder, expected, stack)
-    scratch = output.with_name(f"{output.name}.new")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(output)
-    click.echo(f"{output}: {len(text.encode()) / 1000:.0f} kB")
+    replace_file(output, text)
+    click.echo(f"{output}: {output.stat().st_size / 1000:.0f} kB")
 
 
 def page(folder: Path, expected: Path | None, stack: ExitStack) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import signal
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_tracker
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -142,11 +143,23 @@ def _results(todo: Sequence[Job], workers: int) -> Iterator[list[Measured]]:
     if workers <= 1:
         yield from map(measure, todo)
         return
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_at_interrupt)
     try:
-        yield from pool.map(measure, todo)
+        # A terminal's Ctrl-C reaches the workers too. They inherit the mask until they can end without a word.
+        resource_tracker.ensure_running()  # once more in the pool, it would lift the mask
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            results = pool.map(measure, todo)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        yield from results
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _end_at_interrupt() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def torch_available() -> bool:

@@ -8,6 +8,7 @@ order in which they finish, can change a bit of the result.
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -175,13 +176,21 @@ class Writer:
             yield Task(tuple(batch), format)
 
     def _parts(self, case: Judged, format: str, chunk: int) -> Iterator[Task]:
-        parts = [Task((case.request,), format, *ends) for ends in _ranges(math.prod(case.shape), chunk)]
+        sizes = {"": math.prod(case.shape)}
         for name in case.op.inputs:
             shape = case.request.tensors[name].shape  # type: ignore[union-attr]  # judged: there is no null
             if shape != case.shape:
-                parts += [Task((case.request,), format, *ends, name) for ends in _ranges(math.prod(shape), chunk)]
-        self._large[case.request.id] = _LargeCase(self._journal.path, case, len(parts))
-        yield from parts
+                sizes[name] = math.prod(shape)
+        needed, free = case.nbytes(), shutil.disk_usage(self._journal.path).free
+        if needed > free:
+            error = StoreError(f"{self._journal.path}: needs {needed} bytes for this case, and {free} are free")
+            self._finish([produce.failed(case.request, error)])
+            return
+        count = sum(-(-size // chunk) for size in sizes.values())
+        self._large[case.request.id] = _LargeCase(self._journal.path, case, count)
+        for name, size in sizes.items():
+            for start in range(0, size, chunk):
+                yield Task((case.request,), format, start, min(start + chunk, size), name)
 
     def take(self, task: Task, result: Any) -> None:
         """Write what a task gave."""
@@ -261,10 +270,6 @@ class _LargeCase:
     def close(self) -> None:
         for file, _ in self._files.values():
             file.close()
-
-
-def _ranges(size: int, chunk: int) -> list[tuple[int, int]]:
-    return [(start, min(start + chunk, size)) for start in range(0, size, chunk)]
 
 
 def _write(folder: Path, case_id: str, suffix: str, content: bytes) -> None:

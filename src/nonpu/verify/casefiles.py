@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from nonpu import products
 from nonpu.verify import tables
-from nonpu.verify.cases import CaseError, Defaults, parse_cases
+from nonpu.verify.cases import CaseError, Defaults, brief, parse_cases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from nonpu.verify.request import Request
 
 SUFFIXES: Final = (".json", ".jsonl", ".ndjson", ".csv")
+_BEYOND: Final = 1 << 1024  # above every number of DOUBLE
 _FILE_KEYS: Final = {"cases", "seed", "product", "comment"}
 
 
@@ -54,14 +56,17 @@ def read_cases(path: str | Path, seed: int | None = None, product: str | None = 
         text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise CaseError(f"{path}: must be UTF-8 text ({error.reason} at byte {error.start})") from None
-    if path.suffix == ".csv":
-        cases = _from_csv(path, text)
-    elif path.suffix == ".json":
-        facts, cases = _from_json(path, text)
-    else:
-        cases = _from_lines(path, text)
-    defaults = Defaults(_seed(path, facts, seed), _product(path, facts, product))
-    return parse_cases(str(path), cases, defaults), defaults
+    try:
+        if path.suffix == ".csv":
+            cases = _from_csv(path, text)
+        elif path.suffix == ".json":
+            facts, cases = _from_json(path, text)
+        else:
+            cases = _from_lines(path, text)
+        defaults = Defaults(_seed(path, facts, seed), _product(path, facts, product))
+        return parse_cases(str(path), cases, defaults), defaults
+    except RecursionError:
+        raise CaseError(f"{path}: lists or objects are nested too deeply") from None
 
 
 def _seed(path: Path, facts: dict[str, Any], seed: int | None) -> int:
@@ -79,9 +84,15 @@ def _product(path: Path, facts: dict[str, Any], product: str | None) -> str:
         raise CaseError(f"{path}: {error}") from None
 
 
+def _float(text: str) -> int | float:
+    """Return a number; one that DOUBLE does not reach stays one, it is no infinity."""
+    value = float(text)
+    return value if math.isfinite(value) else -_BEYOND if value < 0 else _BEYOND
+
+
 def _from_json(path: Path, text: str) -> tuple[dict[str, Any], Iterator[tuple[str, object]]]:
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_float=_float)
     except ValueError as error:
         raise CaseError(f"{path}: no JSON: {error}") from None
     facts: dict[str, Any] = {}
@@ -102,7 +113,7 @@ def _from_lines(path: Path, text: str) -> Iterator[tuple[str, object]]:
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                yield f"line {number}", json.loads(line)
+                yield f"line {number}", json.loads(line, parse_float=_float)
             except ValueError as error:
                 raise CaseError(f"{path}: line {number}: no JSON: {error}") from None
 
@@ -123,7 +134,7 @@ def _from_csv(path: Path, text: str) -> Iterator[tuple[str, object]]:
                 yield place, convert(cells)
             except tables.CellError as error:
                 named = f" (id {cells['id']})" if "id" in cells else ""
-                raise CaseError(f"{path}: {place}{named}: {error}") from None
+                raise CaseError(brief(f"{path}: {place}{named}: {error}")) from None
     except csv.Error as error:
         raise CaseError(f"{path}: line {reader.line_num}: no CSV: {error}") from None
     except tables.CellError as error:

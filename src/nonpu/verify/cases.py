@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from nonpu.spec.model import Op, Parameter
 
+_LONGEST: Final = 1000  # characters of an error text
 DEFAULT_RANGE: Final = (-2.0, 2.0)
 KNOWN_DTYPES: Final = (*LAYOUTS, *COMPONENT, *INTEGERS, DType.BOOL)
 _SPELLINGS: Final = {
@@ -94,12 +95,17 @@ def parse_cases(file: str, raw: Iterable[tuple[str, object]], defaults: Defaults
             if request.id in places:
                 raise FieldError("id", f"must be unique (got {request.id!r} as in {places[request.id]})")
         except (FieldError, RangeError) as error:
-            raise CaseError(f"{file}: {label}: {error}") from None
+            raise CaseError(brief(f"{file}: {label}: {error}")) from None
         places[request.id] = place
         requests.append(request)
     if not requests:
         raise CaseError(f"{file}: no cases")
     return requests
+
+
+def brief(text: str) -> str:
+    """Return a text of bearable length: the start and the end of a long one."""
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 110]} ... {text[-100:]}"
 
 
 def parse_dtype(raw: object, name: str) -> DType:
@@ -162,7 +168,14 @@ def _case_id(raw: object, op: Op, index: int) -> str:
         return f"{op.python_name}-{index:06d}"
     if isinstance(raw, bool) or not isinstance(raw, str | int) or str(raw).strip() == "":
         raise FieldError("id", f"must be a name or a number (got {raw!r})")
-    return str(raw)
+    return _text(str(raw), "id")
+
+
+def _text(raw: str, name: str) -> str:
+    # JSON can write half of a surrogate pair, which no file takes.
+    if not raw.isascii() and raw.encode("utf-8", "replace").decode() != raw:
+        raise FieldError(name, f"must be Unicode text without lone surrogates (got {raw!r})")
+    return raw
 
 
 def _seed(raw: object) -> int:
@@ -184,7 +197,7 @@ def _standard(raw: object) -> str | None:
         if isinstance(raw, dict):
             raw = next(iter(raw), None)
     if raw is None or isinstance(raw, str):
-        return raw
+        return None if raw is None else _text(raw, "standard")
     raise FieldError("standard", f"must be a name (got {raw!r})")
 
 

@@ -13,7 +13,7 @@ from nonpu.verify import diagnosis, elements, measures, standards, trust
 from nonpu.verify.judgement import judge
 from nonpu.verify.measures import Totals, flat, spans
 from nonpu.verify.rounding import COMPONENT, LAYOUTS
-from nonpu.verify.store import StoreError
+from nonpu.verify.store import StoreError, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,8 +245,9 @@ def document(
 
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write verdicts as JSON, the file whole or not at all."""
-    scratch = path.with_name(f"{path.name}.new")
-    with scratch.open("w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1, ensure_ascii=False, allow_nan=False)
-        file.write("\n")
-    scratch.replace(path)
+    replace_file(path, as_text(content))
+
+
+def as_text(content: dict[str, Any]) -> str:
+    """Return verdicts as JSON, with a newline at the end."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -64,7 +64,9 @@ def numpy_type(dtype: object) -> np.dtype[Any] | None:
     return BFLOAT16 if member == DType.BFLOAT16 else np.dtype(member.python_name)
 
 
-def read_arrays(path: str | Path, dtype: object = None, shape: Sequence[int] | None = None) -> Arrays:
+def read_arrays(
+    path: str | Path, dtype: object = None, shape: Sequence[int] | None = None, only: str | None = None
+) -> Arrays:
     """Read a file of any of the five kinds.
 
     Parameters
@@ -76,6 +78,8 @@ def read_arrays(path: str | Path, dtype: object = None, shape: Sequence[int] | N
         stored as another type. A file that says something else keeps its own type.
     shape : sequence of int, optional
         For .bin only: the shape; one axis without it.
+    only : str, optional
+        Of a .npz that holds an array of this name, read that one and leave the others.
 
     Returns
     -------
@@ -89,12 +93,11 @@ def read_arrays(path: str | Path, dtype: object = None, shape: Sequence[int] | N
         If the file is missing, damaged, too short, or of another kind.
     """
     path = Path(path)
-    reader = _READERS.get(path.suffix)
-    if reader is None:
-        raise StoreError(f"{path}: the suffix must be one of {', '.join(_READERS)} (got {path.suffix!r})")
+    if path.suffix.removeprefix(".") not in FORMATS:
+        raise StoreError(f"{path}: the suffix must be one of .{', .'.join(FORMATS)} (got {path.suffix!r})")
     meant = numpy_type(dtype)
     try:
-        arrays = reader(path, meant, shape)
+        arrays = _read_npz(path, only) if path.suffix == ".npz" else _READERS[path.suffix](path, meant, shape)
         return {name: _as_meant(array, meant) for name, array in arrays.items()}
     except StoreError:
         raise
@@ -115,22 +118,32 @@ def _as_meant(array: NDArray[Any], meant: np.dtype[Any] | None) -> NDArray[Any]:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _read_npz(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence[int] | None) -> Arrays:
+def _read_npz(path: Path, only: str | None) -> Arrays:
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise StoreError(f"{path}: no readable .npz file (it is cut short, or of another kind)")
         file.seek(0)
         with np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+            names = arrays.files if only is None or only not in arrays.files else [only]
+            return {name: arrays[name] for name in names}
 
 
 def _read_npy(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence[int] | None) -> Arrays:
     size = path.stat().st_size
     if size == 0:
         raise StoreError(f"{path}: the file is empty")
-    array = np.load(path, allow_pickle=False, mmap_mode="r" if size >= MAPPED_FROM else None)
-    if not isinstance(array, np.ndarray):
-        raise StoreError(f"{path}: no .npy file, although its name says so")
+    with path.open("rb") as file:
+        if file.read(len(np.lib.format.MAGIC_PREFIX)) != np.lib.format.MAGIC_PREFIX:
+            raise StoreError(f"{path}: no readable .npy file (it is of another kind)")
+        file.seek(0)
+        if size < MAPPED_FROM:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+            end = file.tell()
+        else:
+            mapped = np.load(path, allow_pickle=False, mmap_mode="r")
+            array, end = mapped, mapped.offset + mapped.nbytes
+    if end != size:
+        raise StoreError(f"{path}: must end after {end} bytes, where its array does (got {size})")
     return {path.stem: array}
 
 
@@ -164,6 +177,7 @@ def _read_safetensors(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence
         raise StoreError(f"{path}: cut short, or no safetensors file: its header of {length} bytes is not there")
     header = json.loads(data[8 : 8 + length])
     found: Arrays = {}
+    last = 0
     for name, entry in header.items():
         if name == "__metadata__":
             continue
@@ -171,10 +185,13 @@ def _read_safetensors(path: Path, _meant: np.dtype[Any] | None, _shape: Sequence
         if dtype is None:
             raise StoreError(f"{path}: {name} has the type {entry['dtype']}, which nonpu does not read")
         begin, end = entry["data_offsets"]
+        last = max(last, end)
         lengths = tuple(entry["shape"])
         if not 0 <= begin <= end <= size - 8 - length or end - begin != math.prod(lengths) * dtype.itemsize:
             raise StoreError(f"{path}: cut short: {name} is not whole")
         found[name] = np.frombuffer(data, dtype, math.prod(lengths), 8 + length + begin).reshape(lengths)
+    if last != size - 8 - length:
+        raise StoreError(f"{path}: must end after {8 + length + last} bytes, where its last array does (got {size})")
     return found
 
 
@@ -213,7 +230,6 @@ def _torch() -> Any:
 
 
 _READERS: Final[dict[str, Callable[[Path, np.dtype[Any] | None, Sequence[int] | None], Arrays]]] = {
-    ".npz": _read_npz,
     ".npy": _read_npy,
     ".bin": _read_bin,
     ".safetensors": _read_safetensors,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from nonpu import products
 from nonpu.dtypes import DType
 from nonpu.verify.store import Case, Folder, StoreError, file_name, open_folder, read_arrays
 
@@ -247,7 +248,9 @@ def _again(case: str, actual: Folder, expected: Folder) -> str:
     if not isinstance(source, str):
         return _compare_command(actual.path, expected.path, case)
     seed = str(expected.manifest.get("seed", 0))
-    made = shlex.join(["nonpu", "golden", source, "-o", "DIR", "--only", case, "--seed", seed])
+    where, product = expected.manifest.get("cases_path", source), expected.manifest.get("product")
+    foreign = ["--product", product] if isinstance(product, str) and product != products.DEFAULT else []
+    made = shlex.join(["nonpu", "golden", str(where), "-o", "DIR", "--only", case, "--seed", seed, *foreign])
     if actual.path == expected.path:
         return made
     return f"{made} && {_compare_command(actual.path, Path('DIR'), case)}"

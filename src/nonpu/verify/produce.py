@@ -121,6 +121,12 @@ class Judged:
         """Return elements `start` to `stop` of an input tensor in its own shape, flat."""
         return self._elements(name, self._tensor(name).shape, start, stop)
 
+    def nbytes(self) -> int:
+        """Return the size of all arrays of the case."""
+        inputs = [(self._tensor(name).shape, self._tensor(name).dtype) for name in self.op.inputs]
+        arrays = [*inputs, *2 * [(self.shape, BY_VALUE[self.out])]]
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in arrays)
+
     def whole(self, name: str) -> NDArray[Any]:
         """Return an input tensor."""
         shape = self._tensor(name).shape

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Number: TypeAlias = int | float
 Entry: TypeAlias = tuple[Number, ...]  # one number, or both ends of an interval
 
+_HEAVIEST: Final = 1e300  # a weight; their sum is a finite number then
 _BLOCK: Final = 1 << 16  # values drawn from one counter of the generator
 _WORDS: Final = {
     "nan": math.nan,
@@ -114,7 +115,7 @@ class Range:
         component = COMPONENT[self.dtype]
         result.real = self._drawn(seed, 2 * stream, start, stop, component)
         # A constant is a real number; whatever is drawn has both parts.
-        single = len(self.entries) == 1 and len(self.entries[0]) == 1 and math.isfinite(self.entries[0][0])
+        single = len(self.entries) == 1 and len(self.entries[0]) == 1 and _is_finite(self.entries[0][0])
         result.imag = 0 if single else self._drawn(seed, 2 * stream + 1, start, stop, component)
         return result
 
@@ -145,8 +146,8 @@ def _listed(raw: object) -> tuple[list[Any], list[float]]:
             raise RangeError(raw, 'an object {"values": [...], "weights": [...]}')
         weights = raw.get("weights", [1] * len(raw["values"]))
         valid = isinstance(weights, list) and len(weights) == len(raw["values"])
-        if not valid or not all(_is_number(weight) and 0 < weight < math.inf for weight in weights):
-            raise RangeError(weights, "as many positive weights as values")
+        if not valid or not all(_is_number(weight) and 0 < weight <= _HEAVIEST for weight in weights):
+            raise RangeError(weights, f"as many positive weights as values, each at most {_HEAVIEST:g}")
         return raw["values"], [float(weight) for weight in weights]
     if isinstance(raw, list) and raw and not _is_interval(raw):
         return raw, [1.0] * len(raw)
@@ -157,8 +158,13 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
+def _is_finite(value: Number) -> bool:
+    # Python refuses to look at a whole number that DOUBLE does not reach.
+    return isinstance(value, int) or math.isfinite(value)
+
+
 def _is_interval(raw: object) -> bool:
-    return isinstance(raw, list) and len(raw) == 2 and all(_is_number(end) and math.isfinite(end) for end in raw)
+    return isinstance(raw, list) and len(raw) == 2 and all(_is_number(end) and _is_finite(end) for end in raw)
 
 
 def _entries(value: Any, dtype: DType) -> list[Entry]:
@@ -208,22 +214,25 @@ def _inside(entry: Entry, dtype: DType) -> Entry:
     low, high = _limits(dtype)
     if COMPONENT.get(dtype, dtype) in LAYOUTS:
         # An infinity that is asked for stays; a number that the type does not reach does not become one.
-        return tuple(value if not math.isfinite(value) else max(low, min(value, high)) for value in entry)
+        return tuple(value if not _is_finite(value) else max(low, min(value, high)) for value in entry)
     if dtype == DType.BOOL and len(entry) == 1:
         return (int(entry[0] != 0),)
     if len(entry) == 1:
         (value,) = entry
-        return (0 if math.isnan(value) else int(max(low, min(value, high))),)
+        return (0 if value != value else int(max(low, min(value, high))),)
     ends = int(max(low, min(math.ceil(entry[0]), high))), int(max(low, min(math.floor(entry[1]), high)))
     return (ends[0], max(ends))
 
 
 def _lost(entry: Entry, inside: Entry) -> bool:
-    return any(math.isnan(old) and not math.isnan(new) for old, new in zip(entry, inside, strict=True))
+    return any(old != old and new == new for old, new in zip(entry, inside, strict=True))
 
 
 def _shown(entry: Entry) -> str:
-    return repr(entry[0]) if len(entry) == 1 else repr(list(entry))
+    texts = [
+        repr(value) if abs(value) < 1 << 64 or isinstance(value, float) else "a number beyond 2**64" for value in entry
+    ]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def _raw(seed: int, lane: int, start: int, stop: int) -> NDArray[np.uint64]:

@@ -11,6 +11,7 @@ a device produced may lie in a folder without manifest and journal, with the fil
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ __all__ = ["FORMATS", "Case", "Folder", "Journal", "StoreError", "open_folder", 
 MANIFEST: Final = "manifest.json"
 JOURNAL: Final = "cases.jsonl"
 DATA: Final = "data"
+UNENCODABLE: Final = "backslashreplace"
+"""For names of files that are no Unicode: what this makes of them is an escape of JSON."""
 _WHOLE: Final = (".npz", ".safetensors", ".pt")
 _SINGLE: Final = (".npy", ".bin")
 _LONGEST: Final = 180  # characters of a file name; systems take 255 bytes, and temporary names need some
@@ -143,7 +146,7 @@ class Folder:
                 for entry in place.iterdir():
                     if entry.suffix in _WHOLE + _SINGLE and entry.is_file():
                         found.add(entry.name.removesuffix(entry.suffix))
-                    elif entry.is_dir() and entry.name != DATA and any(_members(entry)):
+                    elif entry.is_dir() and entry != self.path / DATA and any(_members(entry)):
                         found.add(entry.name)
         return sorted(found)
 
@@ -191,7 +194,7 @@ class Folder:
             (array,) = read_arrays(path, dtype, shape).values()
         else:
             path = place
-            array = _chosen(read_arrays(place, dtype, shape), key, place)
+            array = _chosen(read_arrays(place, dtype, shape, key), key, place)
         if entry is not None:
             _check(array, entry, path, key)
         return array
@@ -250,7 +253,7 @@ def open_folder(path: str | Path) -> Folder:
     if (path / MANIFEST).exists():
         try:
             manifest = json.loads((path / MANIFEST).read_text("utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{path / MANIFEST}: no readable manifest ({error})") from error
         if not isinstance(manifest, dict):
             raise StoreError(f"{path / MANIFEST}: must be an object (got {type(manifest).__name__})")
@@ -277,7 +280,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
                 raise TypeError
             if not (isinstance(record["operator"], str) and isinstance(record["status"], str)):
                 raise TypeError
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise StoreError(f"{path}, line {number}: no record of a case") from None
         records.append(record)
     return records
@@ -310,18 +313,22 @@ class Journal:
             (self.path / DATA).mkdir(parents=True, exist_ok=True)
             if resume:
                 self._take_over(manifest)
-            _replace(self.path / MANIFEST, json.dumps(dict(manifest), indent=2, ensure_ascii=False) + "\n")
+            replace_file(self.path / MANIFEST, json.dumps(dict(manifest), indent=2, ensure_ascii=False) + "\n")
             # A last line that was cut off goes away with this.
-            _replace(self.path / JOURNAL, "".join(map(_line, self.finished.values())))
-            self._file = (self.path / JOURNAL).open("a", encoding="utf-8")
+            replace_file(self.path / JOURNAL, "".join(map(_line, self.finished.values())))
+            self._file = (self.path / JOURNAL).open("a", encoding="utf-8", errors=UNENCODABLE)
         except OSError as error:
             raise StoreError(f"{error.filename or self.path}: {error.strerror or error}") from error
 
     def _take_over(self, manifest: Mapping[str, Any]) -> None:
         earlier = open_folder(self.path)
+        if not earlier.manifest:
+            if earlier.cases:
+                raise StoreError(f"{self.path}: {MANIFEST} is missing, which tells how its cases were made")
+            return
         for name in ("kind", "format", "seed", "cases_file", "product"):
             before, now = earlier.manifest.get(name), manifest.get(name)
-            if earlier.manifest and before != now:
+            if before != now:
                 raise StoreError(f"{self.path}: {name} must be {before!r}, as in the run to go on with (got {now!r})")
         if earlier.manifest.get("cases_digest") != manifest.get("cases_digest"):
             raise StoreError(f"{self.path}: {manifest.get('cases_file')} has changed since the run to go on with")
@@ -346,7 +353,7 @@ class Journal:
             self._file.close()
             if whole:
                 ordered = sorted(self.finished.values(), key=lambda record: int(record["index"]))
-                _replace(self.path / JOURNAL, "".join(map(_line, ordered)))
+                replace_file(self.path / JOURNAL, "".join(map(_line, ordered)))
         except OSError as error:
             raise StoreError(f"{self.path / JOURNAL}: {error.strerror}") from error
 
@@ -355,11 +362,22 @@ def _line(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(", ", ": ")) + "\n"
 
 
-def _replace(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or not at all."""
+def replace_file(path: Path, text: str) -> None:
+    """Write a text file so that it is there whole or not at all.
+
+    Raises
+    ------
+    OSError
+        With the file's name.
+    """
     scratch = path.with_name(f"{path.name}.new")
-    with scratch.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    scratch.replace(path)
+    try:
+        with scratch.open("w", encoding="utf-8", errors=UNENCODABLE) as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        scratch.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            scratch.unlink()
+        raise OSError(error.errno, error.strerror, str(path)) from error

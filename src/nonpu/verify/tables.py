@@ -167,7 +167,7 @@ def _lists(value: Any) -> Any:
 
 def _shape(cell: str, name: str) -> list[int]:
     """Return a shape written as [2, 3], 2x3, "2, 3" or 2; [] is a single element."""
-    if re.fullmatch(r"-?\d+(\s*[x*×]\s*-?\d+)+", cell):
+    if re.fullmatch(r"-?\d{1,20}(\s*[x*×]\s*-?\d{1,20})+", cell):
         return [int(part) for part in re.split(r"\s*[x*×]\s*", cell)]
     value = _as_list(read_cell(cell))
     if not all(isinstance(length, int) for length in value):
