@@ -214,3 +214,29 @@ def test_library_brings_its_own_package(another_installation: Path, tmp_path: Pa
     finally:
         for path in folders:
             path.chmod(0o755)
+
+
+SUBINTERPRETER = """
+import _xxsubinterpreters as interpreters
+exec(client)
+first = interpreters.create()
+interpreters.run_string(first, "import os; exec(os.environ['CODE'])")
+interpreters.destroy(first)
+sys.stdout.write("%d" % front.aclnnInit(None))
+"""
+
+
+@pytest.mark.parametrize("loader", ["CDLL", "PyDLL"])
+def test_subinterpreters(loader: str) -> None:
+    """The first call may come from one that lets the GIL go meanwhile; from one that keeps it, calls are refused."""
+    code = CLIENT.replace("CDLL", loader)
+    script = f"import os\nclient = {CLIENT.replace('status =', 'status = 0 #')!r}\n{SUBINTERPRETER}"
+    if run(sys.executable, "-c", "import _xxsubinterpreters").returncode:
+        pytest.skip("this Python has no module for subinterpreters")
+    finished = run(sys.executable, "-E", "-c", script, env={"NONPU_LIBRARY": str(LIBRARY), "CODE": code})
+    refused = (
+        "500000 0 aclInit: the caller, if it keeps the GIL, must be in the main interpreter (got a subinterpreter)"
+    )
+    # What the other interpreter writes comes out first, at its end.
+    expected = "0 0 0 0 0" if loader == "CDLL" else f"{refused}0 0 0"
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, expected, "")

@@ -175,6 +175,10 @@ static int initialise(const places *p)
     PYTHON(PyPreConfig_InitIsolatedConfig); PYTHON(Py_PreInitialize); PYTHON(PyConfig_InitIsolatedConfig);
     PYTHON(PyConfig_SetBytesString); PYTHON(Py_InitializeFromConfig); PYTHON(PyConfig_Clear);
     PYTHON(PyEval_SaveThread); PYTHON(PyStatus_Exception);
+    if (!is_base(p->base)) {
+        snprintf(message, sizeof message, "no standard library of Python " NONPU_VERSION " in %.900s" NONPU_STDLIB, p->base);
+        return -1;
+    }
     if (!has_memory())
         return -1;
     PyPreConfig before;
@@ -287,14 +291,35 @@ static int begin(void)
     return (own && initialise(&p)) ? FAILED : fill_table(&p);
 }
 
+/* Whether this thread has the GIL; PyGILState_Check says so of every thread once there are subinterpreters. */
+static int has_gil(void)
+{
+    static __typeof__(_PyThreadState_UncheckedGet) *current;
+    if (!current)
+        current = (__typeof__(current))dlsym(python, "_PyThreadState_UncheckedGet");
+    PyThreadState *holder = current ? current() : NULL;
+    return holder && holder->thread_id == (unsigned long)pthread_self();
+}
+
+/* With the GIL in hand, by the state of a subinterpreter, this thread would wait for itself to let it go. */
+static int is_subinterpreter(const char *api)
+{
+    PYTHON(PyThreadState_Get); PYTHON(PyGILState_GetThisThreadState);
+    if (p_PyThreadState_Get() == p_PyGILState_GetThisThreadState())
+        return 0;
+    nonpu_fail(-1, api, "the caller, if it keeps the GIL,", "in the main interpreter", "a subinterpreter");
+    return 1;
+}
+
 static __attribute__((noinline, cold)) int start(const char *api)
 {
     /* Never wait for the lock with the GIL in hand: whoever has the lock needs the GIL. */
     PyThreadState *saved = NULL;
-    if (state == NOT_STARTED && find_loaded()) {
-        PYTHON(Py_IsInitialized); PYTHON(PyGILState_Check); PYTHON(PyEval_SaveThread);
-        if (p_PyGILState_Check && p_Py_IsInitialized() && p_PyGILState_Check())
-            saved = p_PyEval_SaveThread();
+    if (state == NOT_STARTED && find_loaded() && has_gil()) {
+        PYTHON(PyEval_SaveThread);
+        if (is_subinterpreter(api))
+            return -1;
+        saved = p_PyEval_SaveThread();
     }
     pthread_mutex_lock(&lock);
     if (state == NOT_STARTED) {
@@ -318,6 +343,8 @@ int nonpu_enter(const char *api)
     enum { CALL = 48 << 10, START = 96 << 10 };     /* stack: some 20 KiB and 62 KiB are used */
     int now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
     if (now != FAILED && nonpu_lacks_stack(api, now == STARTED ? CALL : START))
+        return -1;
+    if (now == STARTED && !own && has_gil() && is_subinterpreter(api))
         return -1;
     return NONPU_LIKELY(now == STARTED) ? 0 : start(api);
 }
