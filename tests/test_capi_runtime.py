@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.capi.programs import cases, compiled, expect_pass, needs_c
-from tests.command_line import run
+from nonpu.capi import toolkit
+from tests.capi.programs import HERE, STRICT, cases, expect_pass, needs_c
+from tests.command_line import needs_cpp, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,11 +42,13 @@ def test_eight_threads_mix_everything(threads: str, tmp_path: Path) -> None:
     expect_pass("stress.c", "eight_threads_mix_everything", tmp_path, {"NONPU_NUM_THREADS": threads})
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="this machine has no valgrind")
-def test_eight_threads_touch_no_wrong_memory(tmp_path: Path) -> None:
-    """The same for fewer rounds, with every access watched."""
-    env = {"STRESS_ROUNDS": "3", "PYTHONPATH": "", "PYTHONHOME": "", "NONPU_PRODUCT": ""}
-    command = ("valgrind", "--quiet", "--error-exitcode=9", compiled("stress.c"), "eight_threads_mix_everything")
-    finished = run(*command, env=env, cwd=tmp_path)
+@needs_cpp
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_eight_threads_of_a_cpp_client(seed: str, tmp_path: Path) -> None:
+    """Plans, repeated executors, copies, events and refusals at once, with every value and text checked."""
+    program = tmp_path / "stress"
+    flags = ["-std=c++11", "-O1", *STRICT, *toolkit.cflags(), *toolkit.libs(), "-pthread"]
+    built = run("c++", HERE / "stress.cpp", *flags, "-o", program)
+    assert built.returncode == 0, built.stderr
+    finished = run(program, "300", seed)
     assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")

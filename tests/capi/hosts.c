@@ -139,7 +139,7 @@ CASE(children_forked_while_threads_call)
     EXPECT(run_once() == -2);
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], NULL, call_on, NULL);
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < rounds_of(50); i++) {
         int status = -1;
         pid_t child = fork();
         if (!child) {

@@ -178,7 +178,7 @@ CASE(eight_threads_mix_everything)
         pthread_create(&threads[i], NULL, client, (void *)i);
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    EXPECT(ran >= THREADS * rounds / 3);
+    EXPECT(__atomic_load_n(&ran, __ATOMIC_RELAXED) >= THREADS * rounds / 3);
     for (int i = 0; i < SHARED; i++) {
         expect_ok_or_gone(aclrtSynchronizeStream(shared[i]));
         EXPECT_IS(aclrtDestroyStream(shared[i]), 0);

@@ -280,7 +280,7 @@ CASE(long_chains_of_waits_come_to_their_end)
     gate_open(&g);
     EXPECT_IS(aclrtSynchronizeStream(streams[(STREAMS * ROUNDS) % STREAMS]), 0);
     for (int i = 0; i + 1 < STREAMS * ROUNDS; i++)
-        counter += memory[i] != ((i + 1) & 255) * 0x01010101;
+        counter += memory[i] != (int)(((unsigned)(i + 1) & 255) * 0x01010101u);
     EXPECT_IS(counter, 0);
 }
 

@@ -249,7 +249,7 @@ CASE(moving_over_and_over)
         output[i] = (float)(i / 8);
     call c = plan(grad, output, result, 8);
     EXPECT_IS(aclSetAclOpExecutorRepeatable(c.executor), 0);
-    for (int round = 0; round < 20000; round++) {
+    for (int round = 0; round < rounds_of(20000); round++) {
         int at = round % 8;
         EXPECT_IS(aclSetInputTensorAddr(c.executor, 1, c.output, output + 8 * at), 0);
         run(&c);
@@ -267,7 +267,7 @@ static void *keep_moving(void *unused)
     aclrtStream stream = NULL;
     EXPECT_IS(aclrtCreateStream(&stream), 0);
     EXPECT_IS(aclSetAclOpExecutorRepeatable(c.executor), 0);
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < rounds_of(500); round++) {
         int at = round % 2;
         EXPECT_IS(aclSetInputTensorAddr(c.executor, 1, c.output, output + 8 * at), 0);
         EXPECT_IS(aclnnSigmoidBackward(NULL, 0, c.executor, stream), 0);

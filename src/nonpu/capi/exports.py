@@ -242,7 +242,7 @@ def nesting(text: bytes) -> int:
 # ---------------------------------------------------------------- start
 
 
-def start(table_address: int, close_address: int) -> None:
+def start(table_address: int, close_address: int, build_address: int) -> None:
     """Fill the front library's table with the functions of this module, and tell it when the interpreter ends.
 
     Parameters
@@ -251,7 +251,17 @@ def start(table_address: int, close_address: int) -> None:
         Address of the library's ``nonpu_table``.
     close_address : int
         Address of the function to call at the end.
+    build_address : int
+        Address of the library's identity, which no other library has.
+
+    Raises
+    ------
+    ImportError
+        If the library is not the one that this package uses: two environments in one process both carry nonpu.
     """
+    if build_address != int(ffi.cast("uintptr_t", lib.nonpu_build())):
+        place = __file__.removesuffix("/capi/exports.py")
+        raise ImportError(f"this Python has loaded nonpu from {place}, which has a libascendcl.so of its own")
     table = ffi.cast("nonpu_table *", table_address)
     for name in dir(lib):
         if name.startswith("python_"):

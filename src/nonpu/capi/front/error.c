@@ -27,7 +27,7 @@ static void end_thread(void *list)
 
 static void make_key(void) { pthread_key_create(&thread_end, end_thread); }
 
-/* The list in force; NULL when memory has ended: the text is lost then, the status is not. */
+/* The list in force. A thread for which there is no memory shares the list of the process. */
 static texts *current(void)
 {
     if (process_scope)
@@ -35,6 +35,8 @@ static texts *current(void)
     if (!thread_texts && (thread_texts = calloc(1, sizeof *thread_texts))) {
         pthread_once(&once, make_key);
         pthread_setspecific(thread_end, thread_texts);
+    } else if (!thread_texts) {
+        thread_texts = &process_texts;
     }
     return thread_texts;
 }
@@ -58,8 +60,6 @@ void nonpu_record_error(const char *text)
 {
     append_to_file(text);
     texts *t = current();
-    if (!t)
-        return;
     pthread_mutex_lock(&lock);
     size_t line = strnlen(text, LENGTH - 2), old = strlen(t->pending);
     if (line + 1 + old >= LENGTH)
@@ -74,8 +74,6 @@ void nonpu_record_error(const char *text)
 const char *nonpu_take_error(void)
 {
     texts *t = current();
-    if (!t)
-        return NULL;
     pthread_mutex_lock(&lock);
     int any = t->pending[0] != 0;
     memcpy(t->handed, t->pending, strlen(t->pending) + 1);

@@ -113,6 +113,12 @@ uint64_t nonpu_issued(void);                              /* the number of the l
 /* ---- threads (team.c) ---- */
 int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument);   /* an error number, or 0 */
 
+/* ---- stacks (stack.c) ---- */
+#define NONPU_FOREIGN_STACK SIZE_MAX
+/* Bytes below the caller; NONPU_FOREIGN_STACK on one that the thread was not started with, a coroutine's say. */
+size_t nonpu_stack_left(void);
+int nonpu_lacks_stack(const char *api, size_t wanted);    /* 1, and a text, if that many bytes are not there */
+
 /* ---- memory (memory.c) ---- */
 extern size_t nonpu_deferred;                             /* blocks that aclrtFree has put aside; read it atomically */
 void nonpu_release_deferred(uint64_t oldest);             /* free what only work numbered below this could use */

@@ -68,10 +68,11 @@ int32_t nonpu_executor_set_repeatable(uintptr_t executor);
 int32_t nonpu_executor_destroy(uintptr_t executor);
 int32_t nonpu_execute(uintptr_t executor, uintptr_t stream);   /* stream 0: the default stream of the process */
 
-/* Run now, in the calling thread and, where it pays, in the threads of the pool. */
-void nonpu_run(const nonpu_launch *launch);
+/* Run now, in the calling thread and, where it pays, in the threads of the pool. Not 0: this thread's stack is too small
+   for a kernel, and no other could be had. */
+int32_t nonpu_run(const nonpu_launch *launch);
 int32_t nonpu_run_plan(const nonpu_plan *plan);
-/* 0: done. 1: the product has changed, or inputs overlap the output partly; nothing was done. */
+/* 0: done. 1: the product has changed, inputs overlap the output partly, or it could not run; nothing was done. */
 int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
                         const void *d, const void *e);
 /* The same with numbers for addresses. */

@@ -44,14 +44,11 @@ static void recycle(nonpu_executor *e)
 }
 
 /* Judge copies: whatever other threads do to the objects meanwhile, what is remembered is what was judged. */
-static __attribute__((noinline)) int32_t judge(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments,
-                                               nonpu_plan *plan)
+static __attribute__((noinline)) int32_t judge(int32_t operator_index, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan)
 {
     nonpu_kept copies;
     nonpu_call call;
     plan->launches = plan->temporary = 0;
-    if (nonpu_enter(api))
-        return ACLNN_ERR_INNER;
     nonpu_copy_arguments(&copies, count, arguments);
     if (nonpu_recall(&call, operator_index, count, copies.arguments, plan))
         return ACLNN_SUCCESS;
@@ -67,7 +64,9 @@ static __attribute__((noinline)) int32_t judge(int32_t operator_index, const cha
 int32_t nonpu_plan_call(int32_t operator_index, const char *api, int32_t count, const nonpu_argument *arguments, nonpu_plan *plan)
 {
     nonpu_call call;
-    return nonpu_recall(&call, operator_index, count, arguments, plan) ? ACLNN_SUCCESS : judge(operator_index, api, count, arguments, plan);
+    if (nonpu_recall(&call, operator_index, count, arguments, plan))
+        return ACLNN_SUCCESS;
+    return nonpu_enter(api) ? ACLNN_ERR_INNER : judge(operator_index, count, arguments, plan);
 }
 
 int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, nonpu_argument *arguments,

@@ -25,8 +25,7 @@ int32_t nonpu_run_ready_at(const nonpu_ready *ready, uintptr_t output, uintptr_t
             return 1;
         launch.operand[i].data = addresses[i] + ready->start[i];
     }
-    nonpu_run(&launch);
-    return 0;
+    return nonpu_run(&launch) != 0;
 }
 
 int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 #include "front.h"
@@ -155,12 +156,31 @@ static int add_path(PyWideStringList *list, const char *path)
     return failed;
 }
 
+/* Python ends the process if memory ends in the middle of its start: what a start takes must be there before. */
+static int has_memory(void)
+{
+    enum { WANTED = 16 << 20 };
+    void *place = mmap(NULL, WANTED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (place == MAP_FAILED) {
+        snprintf(message, sizeof message, "an interpreter that did not start: less than 16 MiB of memory are left");
+        return 0;
+    }
+    munmap(place, WANTED);
+    return 1;
+}
+
 /* Isolated, without `site`, with the host's locale, signals and streams as they are. */
 static int initialise(const places *p)
 {
     PYTHON(PyPreConfig_InitIsolatedConfig); PYTHON(Py_PreInitialize); PYTHON(PyConfig_InitIsolatedConfig);
     PYTHON(PyConfig_SetBytesString); PYTHON(Py_InitializeFromConfig); PYTHON(PyConfig_Clear);
     PYTHON(PyEval_SaveThread); PYTHON(PyStatus_Exception);
+    if (!is_base(p->base)) {
+        snprintf(message, sizeof message, "no standard library of Python " NONPU_VERSION " in %.900s" NONPU_STDLIB, p->base);
+        return -1;
+    }
+    if (!has_memory())
+        return -1;
     PyPreConfig before;
     p_PyPreConfig_InitIsolatedConfig(&before);
     before.utf8_mode = 1;
@@ -235,11 +255,11 @@ static int take_interrupt(void)
 
 static void describe_exception(void)
 {
-    PYTHON(PyErr_Fetch); PYTHON(PyErr_NormalizeException); PYTHON(PyObject_Str); PYTHON(PyUnicode_AsUTF8); PYTHON(PyErr_Clear);
+    PYTHON(PyErr_Fetch); PYTHON(PyErr_NormalizeException); PYTHON(PyObject_Repr); PYTHON(PyUnicode_AsUTF8); PYTHON(PyErr_Clear);
     PyObject *type = NULL, *value = NULL, *trace = NULL;
     p_PyErr_Fetch(&type, &value, &trace);
     p_PyErr_NormalizeException(&type, &value, &trace);
-    PyObject *text = value ? p_PyObject_Str(value) : NULL;
+    PyObject *text = value ? p_PyObject_Repr(value) : NULL;
     const char *utf8 = text ? p_PyUnicode_AsUTF8(text) : NULL;
     snprintf(message, sizeof message, "a package that cannot be imported: %.900s", utf8 ? utf8 : "no reason given");
     p_PyErr_Clear();                /* the few objects stay: nothing is tried a second time */
@@ -250,8 +270,9 @@ static int fill_table(const places *p)
     PYTHON(PyGILState_Ensure); PYTHON(PyGILState_Release); PYTHON(PyObject_CallMethod);
     PyGILState_STATE gil = p_PyGILState_Ensure();
     PyObject *module = import_exports(p);
-    PyObject *result = module ? p_PyObject_CallMethod(module, "start", "KK", (unsigned long long)(uintptr_t)&nonpu_python,
-                                                      (unsigned long long)(uintptr_t)close_python) : NULL;
+    typedef unsigned long long number;
+    PyObject *result = module ? p_PyObject_CallMethod(module, "start", "KKK", (number)(uintptr_t)&nonpu_python, (number)(uintptr_t)close_python,
+                                                      (number)(uintptr_t)nonpu_build()) : NULL;
     int interrupted = !result && take_interrupt();
     if (!result && !interrupted)
         describe_exception();
@@ -270,14 +291,35 @@ static int begin(void)
     return (own && initialise(&p)) ? FAILED : fill_table(&p);
 }
 
+/* Whether this thread has the GIL; PyGILState_Check says so of every thread once there are subinterpreters. */
+static int has_gil(void)
+{
+    static __typeof__(_PyThreadState_UncheckedGet) *current;
+    if (!current)
+        current = (__typeof__(current))dlsym(python, "_PyThreadState_UncheckedGet");
+    PyThreadState *holder = current ? current() : NULL;
+    return holder && holder->thread_id == (unsigned long)pthread_self();
+}
+
+/* With the GIL in hand, by the state of a subinterpreter, this thread would wait for itself to let it go. */
+static int is_subinterpreter(const char *api)
+{
+    PYTHON(PyThreadState_Get); PYTHON(PyGILState_GetThisThreadState);
+    if (p_PyThreadState_Get() == p_PyGILState_GetThisThreadState())
+        return 0;
+    nonpu_fail(-1, api, "the caller, if it keeps the GIL,", "in the main interpreter", "a subinterpreter");
+    return 1;
+}
+
 static __attribute__((noinline, cold)) int start(const char *api)
 {
     /* Never wait for the lock with the GIL in hand: whoever has the lock needs the GIL. */
     PyThreadState *saved = NULL;
-    if (state == NOT_STARTED && find_loaded()) {
-        PYTHON(Py_IsInitialized); PYTHON(PyGILState_Check); PYTHON(PyEval_SaveThread);
-        if (p_PyGILState_Check && p_Py_IsInitialized() && p_PyGILState_Check())
-            saved = p_PyEval_SaveThread();
+    if (state == NOT_STARTED && find_loaded() && has_gil()) {
+        PYTHON(PyEval_SaveThread);
+        if (is_subinterpreter(api))
+            return -1;
+        saved = p_PyEval_SaveThread();
     }
     pthread_mutex_lock(&lock);
     if (state == NOT_STARTED) {
@@ -296,7 +338,16 @@ static __attribute__((noinline, cold)) int start(const char *api)
     return state == STARTED ? 0 : nonpu_fail(-1, api, "the Python side of this library", "running", message);
 }
 
-int nonpu_enter(const char *api) { return NONPU_LIKELY(__atomic_load_n(&state, __ATOMIC_ACQUIRE) == STARTED) ? 0 : start(api); }
+int nonpu_enter(const char *api)
+{
+    enum { CALL = 48 << 10, START = 96 << 10 };     /* stack: some 20 KiB and 62 KiB are used */
+    int now = __atomic_load_n(&state, __ATOMIC_ACQUIRE);
+    if (now != FAILED && nonpu_lacks_stack(api, now == STARTED ? CALL : START))
+        return -1;
+    if (now == STARTED && !own && has_gil() && is_subinterpreter(api))
+        return -1;
+    return NONPU_LIKELY(now == STARTED) ? 0 : start(api);
+}
 
 /* ---- exceptions of the caller ----
    Python runs a signal's handler in whatever it executes, and that may be our side of a C function. C can only return a

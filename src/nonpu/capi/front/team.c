@@ -11,6 +11,8 @@
 #include "front.h"
 
 enum {
+    KERNEL_STACK = 160 << 10,   /* what a driver and its kernel may use: some 104 KiB do */
+    OWN_STACK = 1 << 20,        /* of the library's threads, at least: host functions of clients run there as well */
     SHARE = 5000,       /* nanoseconds of work that repay sharing it with one more helper; a launch needs twice that */
     WAKE = 60000,       /* nanoseconds that waking a sleeping helper costs, most of them the caller */
     DEAR = 16 * WAKE,   /* the same while helpers have no processor to work on */
@@ -113,9 +115,15 @@ int nonpu_start_thread(pthread_t *thread, void *(*body)(void *), void *argument)
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT };     /* faults of this thread: for the host's reports */
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         sigdelset(&all, own[i]);
+    pthread_attr_t attributes;
+    size_t size = 0;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_getstacksize(&attributes, &size) || size < OWN_STACK)      /* as `ulimit -s` may have set it */
+        pthread_attr_setstacksize(&attributes, OWN_STACK);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(thread, NULL, body, argument);
+    int failed = pthread_create(thread, &attributes, body, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
     return failed;
 }
 
@@ -192,9 +200,26 @@ static void share(const nonpu_launch *launch, int64_t places)
     }
 }
 
-/* Sharing, where it pays; alone where the helpers are busy with the launch of another thread. */
-void nonpu_run(const nonpu_launch *launch)
+static void *stand_in(void *launch)
 {
+    nonpu_run(launch);
+    return NULL;
+}
+
+/* In a thread with room for it: dear, and only for threads that have none. */
+static __attribute__((noinline, cold)) int32_t run_elsewhere(const nonpu_launch *launch)
+{
+    pthread_t thread;
+    int failed = nonpu_start_thread(&thread, stand_in, (void *)launch);
+    return failed ? failed : pthread_join(thread, NULL);
+}
+
+/* Sharing, where it pays; alone where the helpers are busy with the launch of another thread. */
+int32_t nonpu_run(const nonpu_launch *launch)
+{
+    size_t left = nonpu_stack_left();
+    if (left < KERNEL_STACK || left == NONPU_FOREIGN_STACK)
+        return run_elsewhere(launch);
     int64_t places = places_for(launch);
     nonpu_float_mode mode = nonpu_float_enter();
     if (places && !pthread_mutex_trylock(&region)) {
@@ -204,6 +229,7 @@ void nonpu_run(const nonpu_launch *launch)
         drive(launch, 0, launch->tiles);
     }
     nonpu_float_leave(mode);
+    return 0;
 }
 
 /* The child has no helpers: it starts with an empty team. */

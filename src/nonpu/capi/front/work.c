@@ -27,14 +27,14 @@ static int attach(nonpu_plan *plan)
     return block != NULL;
 }
 
-static void run_attached(const nonpu_plan *plan)
+/* 0 when memory ends. */
+static int run_attached(const nonpu_plan *plan)
 {
-    if (plan->launches > 0)
-        nonpu_run(&plan->main);
-    if (plan->launches > 1)
-        nonpu_run(&plan->tail);
+    int failed = plan->launches > 0 && nonpu_run(&plan->main);
+    failed = failed || (plan->launches > 1 && nonpu_run(&plan->tail));
     if (plan->temporary > 0)
         free((void *)plan->tail.operand[1].data);
+    return !failed;
 }
 
 int32_t nonpu_no_temporary(const char *api)
@@ -51,8 +51,7 @@ int32_t nonpu_run_now(const char *api, const nonpu_plan *plan)
         if (!attach(&own))
             return nonpu_no_temporary(api);
     }
-    run_attached(plan);
-    return ACLNN_SUCCESS;
+    return run_attached(plan) ? ACLNN_SUCCESS : nonpu_no_temporary(api);
 }
 
 int32_t nonpu_run_plan(const nonpu_plan *plan) { return nonpu_run_now("nonpu_run_plan", plan); }
@@ -187,9 +186,8 @@ void nonpu_copy_rows(const nonpu_copy *c)
 int32_t nonpu_do(nonpu_task *t)
 {
     if (t->kind == NONPU_PLAN) {
-        if (!attach(&t->of.plan))
+        if (!attach(&t->of.plan) || !run_attached(&t->of.plan))
             return ACL_ERROR_RT_MEMORY_ALLOCATION;
-        run_attached(&t->of.plan);
     } else if (t->kind == NONPU_COPY) {
         nonpu_copy_rows(&t->of.copy);
     } else if (t->kind == NONPU_SET) {
