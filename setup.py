@@ -32,7 +32,7 @@ FRONT_SOURCES = tuple(
     f"{name}.c"
     for name in (
         *("error", "handle", "memo", "memory", "meta", "team", "phase", "processor", "ready", "rebind", "start"),
-        *("callback", "context", "copy", "event", "queue", "stream", "work"),
+        *("callback", "check", "context", "copy", "event", "guard", "queue", "stream", "work"),
     )
 )
 LIBRARY = "libascendcl.so"
