@@ -124,17 +124,41 @@ AROUND(leaks_executor, plan();)
 AROUND(leaks_repeatable, plan(); aclSetAclOpExecutorRepeatable(executor); run(); wait_for();)
 AROUND(leaks_stream, aclrtStream more; aclrtCreateStream(&more);)
 AROUND(leaks_event, aclrtEvent event; aclrtCreateEvent(&event);)
+AROUND(leaks_context, aclrtContext own, old; aclrtGetCurrentContext(&old); aclrtCreateContext(&own, 0); aclrtSetCurrentContext(old);)
+AROUND(leaks_stream_of_context, aclrtContext own, old; aclrtStream more; aclrtGetCurrentContext(&old); aclrtCreateContext(&own, 0);
+       aclrtCreateStream(&more); aclrtDestroyContext(own); aclrtSetCurrentContext(old);)
 static void leaks_device(void) { begin(); aclrtDestroyStream(stream); aclFinalize(); }
 static void leaks_initialisation(void) { begin(); aclrtDestroyStream(stream); aclrtResetDevice(0); }
 
 /* ---- order ---- */
 AROUND(reads_early, plan(); run(); read_result(); wait_for();)
+static void reads_large_early(void)
+{
+    enum { COUNT = 1 << 20 };
+    int64_t shape[] = { COUNT };
+    float first;
+    begin();
+    aclrtMalloc(&memory[0], COUNT * sizeof(float), 0);
+    aclrtMemset(memory[0], COUNT * sizeof(float), 0, COUNT * sizeof(float));
+    tensors[0] = aclCreateTensor(shape, 1, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, shape, 1, memory[0]);
+    aclnnSigmoidBackwardGetWorkspaceSize(tensors[0], tensors[0], tensors[0], &size, &executor);
+    run();
+    aclrtMemcpy(&first, sizeof first, (float *)memory[0] + COUNT / 2, sizeof first, ACL_MEMCPY_DEVICE_TO_HOST);
+    wait_for();
+    aclDestroyTensor(tensors[0]);
+    aclrtFree(memory[0]);
+    end();
+}
 AROUND(overwrites, plan(); run(); aclrtMemset(memory[0], BYTES, 0, BYTES); wait_for();)
 AROUND(frees_early, plan(); run(); aclrtFree(memory[2]); wait_for(); aclrtMalloc(&memory[2], 4, 0);)
 AROUND(frees_workspace, aclrtMalloc(&workspace, 64, 0); plan(); aclnnSigmoidBackward(workspace, 64, executor, stream); aclrtFree(workspace); wait_for();)
 AROUND(small_workspace, aclrtMalloc(&workspace, 64, 0); plan(); aclnnSigmoidBackward(workspace, 128, executor, stream); wait_for(); aclrtFree(workspace);)
+AROUND(host_workspace, aclrtMallocHost(&workspace, 64); plan(); aclnnSigmoidBackward(workspace, 64, executor, stream); wait_for(); aclrtFreeHost(workspace);)
 AROUND(unordered, two_streams(0, 0);)
 AROUND(destroys_between, plan(); aclDestroyTensor(tensors[1]); tensors[1] = NULL; run(); wait_for();)
+AROUND(destroys_scalar_between, float one = 1; aclScalar *beta = aclCreateScalar(&one, ACL_FLOAT);
+       aclnnSwishBackwardGetWorkspaceSize(tensors[0], tensors[1], beta, tensors[2], &size, &executor); aclDestroyScalar(beta);
+       aclnnSwishBackward(NULL, 0, executor, stream); wait_for();)
 AROUND(runs_twice, plan(); run(); run(); wait_for();)
 AROUND(other_operator, plan(); aclnnSwishBackward(NULL, 0, executor, stream); aclDestroyAclOpExecutor(executor);)
 AROUND(ignores_status, aclTensor *right = tensors[1]; tensors[1] = NULL; plan(); tensors[1] = right; run(); wait_for();)
@@ -172,7 +196,7 @@ AROUND(frees_inside, aclrtFree((char *)memory[0] + 4);)
 AROUND(wrong_direction, aclrtMemcpy(host, BYTES, memory[0], BYTES, ACL_MEMCPY_HOST_TO_DEVICE);)
 AROUND(count_past_room, aclrtMemcpy(host, 4, memory[0], BYTES, ACL_MEMCPY_DEVICE_TO_HOST);)
 AROUND(bad_device, aclrtSetDevice(7);)
-AROUND(unread_timeout, aclrtEvent a, b; float ms; aclrtCreateEvent(&a); aclrtCreateEvent(&b);
+AROUND(incomplete_event, aclrtEvent a, b; float ms; aclrtCreateEvent(&a); aclrtCreateEvent(&b);
        aclrtEventElapsedTime(&ms, a, b); aclrtDestroyEvent(a); aclrtDestroyEvent(b);)
 
 /* ---- ends ---- */
@@ -233,13 +257,13 @@ static const struct { const char *name; void (*run)(void); } cases[] = {
     CASE(clean), CASE(clean_repeatable), CASE(clean_unused_executor), CASE(clean_query), CASE(clean_device), CASE(clean_early_destroy),
     CASE(clean_async), CASE(clean_pageable), CASE(clean_list), CASE(clean_initialised_twice), CASE(clean_host_function), CASE(clean_event),
     CASE(clean_host_event), CASE(leaks_tensor), CASE(leaks_scalar), CASE(leaks_array), CASE(leaks_list), CASE(leaks_memory),
-    CASE(leaks_host_memory), CASE(leaks_executor), CASE(leaks_repeatable), CASE(leaks_stream), CASE(leaks_event), CASE(leaks_device),
-    CASE(leaks_initialisation), CASE(reads_early), CASE(overwrites), CASE(frees_early), CASE(frees_workspace), CASE(small_workspace),
-    CASE(unordered), CASE(destroys_between), CASE(runs_twice), CASE(other_operator), CASE(ignores_status), CASE(frees_late), CASE(no_init),
+    CASE(leaks_host_memory), CASE(leaks_executor), CASE(leaks_repeatable), CASE(leaks_stream), CASE(leaks_event), CASE(leaks_context), CASE(leaks_stream_of_context), CASE(leaks_device),
+    CASE(leaks_initialisation), CASE(reads_early), CASE(reads_large_early), CASE(overwrites), CASE(frees_early), CASE(frees_workspace), CASE(small_workspace), CASE(host_workspace),
+    CASE(unordered), CASE(destroys_between), CASE(destroys_scalar_between), CASE(runs_twice), CASE(other_operator), CASE(ignores_status), CASE(frees_late), CASE(no_init),
     CASE(after_finalize), CASE(no_device), CASE(overruns), CASE(underruns), CASE(overruns_host), CASE(copies_past), CASE(fills_past),
     CASE(reads_freed), CASE(writes_freed), CASE(plans_freed), CASE(view_past), CASE(host_tensor), CASE(destroys_twice), CASE(destroys_element),
     CASE(uses_destroyed), CASE(foreign_handle), CASE(frees_host_as_device), CASE(frees_device_as_host), CASE(frees_twice), CASE(frees_inside),
-    CASE(wrong_direction), CASE(count_past_room), CASE(bad_device), CASE(unread_timeout), CASE(returns_three), CASE(forks),
+    CASE(wrong_direction), CASE(count_past_room), CASE(bad_device), CASE(incomplete_event), CASE(returns_three), CASE(forks),
     CASE(writes_without_newline), CASE(many), CASE(threads),
 };
 

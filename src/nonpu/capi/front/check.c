@@ -15,13 +15,14 @@ int nonpu_checking, nonpu_guarding;
 
 static nonpu_fact *facts, *handed_out;
 static int64_t count, room, handed_out_count;
-static uint64_t numbers;
+static uint64_t numbers, calls;     /* facts; those of the C functions that programs call */
 static int reported;
 static int32_t misuses;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int32_t threads;
 static __thread int32_t own_thread;
 static __thread uintptr_t described;
+static __thread const char *script;
 
 /* ---- where the program called ---- */
 
@@ -66,6 +67,7 @@ static void add(nonpu_fact fact)
     if (!own_thread)
         own_thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     fact.thread = own_thread;
+    fact.script = script;
     find_callers(&fact);
     pthread_mutex_lock(&lock);
     if (count == room) {
@@ -80,6 +82,7 @@ static void add(nonpu_fact fact)
         room = more;
     }
     fact.number = ++numbers;
+    calls += fact.text || (fact.api && strncmp(fact.api, "nonpu_", 6));
     facts[count++] = fact;
     pthread_mutex_unlock(&lock);
 }
@@ -96,6 +99,8 @@ void nonpu_note_failure_text(const char *text)
     add((nonpu_fact){ .kind = NONPU_FAILED, .a = described, .text = strdup(text) });
     described = 0;
 }
+
+void nonpu_note_script(const char *place) { script = place; }
 
 void nonpu_note_process(int32_t which)
 {
@@ -235,7 +240,7 @@ static void report(void)
         return;
     nonpu_check_memory();
     reported = 1;
-    if (!numbers)
+    if (!calls)
         return;
     /* A Python of the host that has ended is not started again. */
     int running = !strcmp(nonpu_state(), "started") || (!dlsym(RTLD_DEFAULT, "Py_IsInitialized") && !nonpu_enter(api));

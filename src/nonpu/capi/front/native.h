@@ -145,12 +145,14 @@ typedef struct {
     uint64_t number;
     const char *api;
     uintptr_t caller, outer;        /* return addresses in the program, of the call and of its function; 0: none there */
+    const char *script;             /* of the call, if it came from Python and Python said where; or null */
     uint64_t a, b, c, d;
     char *text;
 } nonpu_fact;
 int64_t nonpu_take_facts(const nonpu_fact **list);             /* since the last time; valid until the next time */
 int32_t nonpu_is_checking(void);
 void nonpu_note_process(int32_t which);
+void nonpu_note_script(const char *place);                     /* where this thread calls from, until it says null; must stay */
 void nonpu_check_memory(void);                                 /* note what is wrong with it now */
 void nonpu_close_check(int32_t misuses);                       /* the report is made */
 enum { NONPU_MISUSE = 99 };                                    /* exit status of a program that would have ended with 0 */

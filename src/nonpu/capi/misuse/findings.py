@@ -218,18 +218,21 @@ class Place:
         Counts what the program has done.
     callers : tuple of int
         Return addresses in the program, the innermost first; 0 where there is none.
+    script : str
+        Line and function of a Python program, if they are known.
     """
 
-    __slots__ = ("api", "callers", "number")
+    __slots__ = ("api", "callers", "number", "script")
 
-    def __init__(self, api: str, number: int, callers: tuple[int, int]) -> None:
+    def __init__(self, api: str, number: int, callers: tuple[int, int], script: str = "") -> None:
         self.api = api
         self.number = number
         self.callers = callers
+        self.script = script
 
     def of(self, api: str) -> Place:
         """Return the same place in another function."""
-        return Place(api, self.number, self.callers)
+        return Place(api, self.number, self.callers, self.script)
 
 
 class Finding:
@@ -266,7 +269,7 @@ class Findings:
 
     def add(self, kind: Kind, place: Place, *parts: str | Place, subject: object = None) -> None:
         """Add a misuse; `subject` tells apart what is the same kind at the same place."""
-        key = (kind, place.api, place.callers, subject)
+        key = (kind, place.api, place.callers, place.script, subject)
         if key in self._found:
             self._found[key].count += 1
         else:
@@ -281,21 +284,21 @@ def report(found: list[Finding]) -> str:
     """Return the report in lines; empty if there is nothing to report."""
     if not found:
         return ""
-    shown = found[:MOST_SHOWN]
-    lines = source_lines({caller for finding in shown for place in _places(finding) for caller in place.callers})
-    misuses = sum(finding.kind.is_misuse for finding in found)
+    lines = source_lines({caller for finding in found for place in _places(finding) for caller in place.callers})
+    merged = _merged(found, lines)
+    misuses = sum(finding.kind.is_misuse for finding in merged)
     text = f"nonpu check: {_plural(misuses, 'misuse')}"
-    if misuses < len(found):
-        text += f", {_plural(len(found) - misuses, 'note')}"
+    if misuses < len(merged):
+        text += f", {_plural(len(merged) - misuses, 'note')}"
     text += "\n"
     explained: set[str] = set()
-    for index, finding in enumerate(shown, 1):
+    for index, finding in enumerate(merged[:MOST_SHOWN], 1):
         text += _paragraph(index, finding, lines)
         if finding.kind.title not in explained:
             text += f"   why:  {finding.kind.why}\n   mend: {finding.kind.mend}\n"
         explained.add(finding.kind.title)
-    if len(found) > len(shown):
-        text += f"\n... and {len(found) - len(shown)} more\n"
+    if len(merged) > MOST_SHOWN:
+        text += f"\n... and {len(merged) - MOST_SHOWN} more\n"
     return text
 
 
@@ -303,18 +306,36 @@ def _places(finding: Finding) -> list[Place]:
     return [finding.place, *(part for part in finding.parts if isinstance(part, Place))]
 
 
+def _merged(found: list[Finding], lines: dict[int, str]) -> list[Finding]:
+    """Count what reads the same: a line can make several calls."""
+    merged: dict[tuple[str, str, str], Finding] = {}
+    for finding in found:
+        key = (finding.kind.title, described(finding.place, lines), _words(finding, lines))
+        if key in merged:
+            merged[key].count += finding.count
+        else:
+            merged[key] = finding
+    return list(merged.values())
+
+
+def _words(finding: Finding, lines: dict[int, str]) -> str:
+    return "".join(part if isinstance(part, str) else described(part, lines) for part in finding.parts)
+
+
 def _paragraph(index: int, finding: Finding, lines: dict[int, str]) -> str:
     times = f" ({finding.count} times)" if finding.count > 1 else ""
-    text = "".join(part if isinstance(part, str) else described(part, lines) for part in finding.parts)
-    return f"\n{index}. {finding.kind.title}{times}\n   at {described(finding.place, lines)}\n   {text}\n"
+    title = f"{index}. {finding.kind.title}{times}"
+    return f"\n{title}\n   at {described(finding.place, lines)}\n   {_words(finding, lines)}\n"
 
 
 def described(place: Place, lines: dict[int, str]) -> str:
-    """Return a place in words: the function, and the line of the source, or what there is instead."""
+    """Return a place in words: the function, and the lines of the source, or what there is instead."""
+    if place.script:
+        return f"{place.api} ({place.script})"
     innermost, outer = (lines.get(caller, "") for caller in place.callers)
     if not innermost:
-        return f"{place.api}, event {place.number} of this run"
-    return f"{place.api}, {innermost}, from {outer}" if outer else f"{place.api}, {innermost}"
+        return f"{place.api} (event {place.number} of this run)"
+    return f"{place.api} ({innermost}, from {outer})" if outer else f"{place.api} ({innermost})"
 
 
 def _plural(count: int, word: str) -> str:

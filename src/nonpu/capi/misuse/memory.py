@@ -131,7 +131,7 @@ class Memory:
         block = self._blocks.get(base)
         if block:
             how = f"{text} this {block}; noticed at "
-            noticed = place if any(place.callers) else "the end of the program"
+            noticed = place if any(place.callers) or place.script else "the end of the program"
             self._found.add(findings.OVERRUN, block.made, how, noticed)
 
     def written_late(self, fact: Any, _place: Place) -> None:

@@ -71,13 +71,13 @@ def _ask(path: str, offsets: list[int]) -> list[str]:
 
 
 def _line(function: str, place: str) -> str:
+    import contextlib
     import os
 
     place = place.partition(" (discriminator")[0]
     if place.startswith("??"):
         return "" if function == "??" else function
     name, _, line = place.rpartition(":")
-    # The program may have left the directory that it was started in; a short path is worth an attempt only.
-    here = os.getcwd() + "/"
-    name = name.removeprefix(here)
+    with contextlib.suppress(OSError):  # the directory may be gone; a short path is not worth more
+        name = name.removeprefix(os.getcwd() + "/")
     return f"{name}:{line}" if function == "??" else f"{name}:{line} in {function}"

@@ -89,7 +89,8 @@ class Program:
             return
         self._settle(fact.thread, 0)
         api = ffi.string(fact.api).decode() if fact.api else ""
-        self._handlers[fact.kind](fact, Place(api, fact.number, (fact.caller, fact.outer)))
+        script = ffi.string(fact.script).decode("utf-8", "replace") if fact.script else ""
+        self._handlers[fact.kind](fact, Place(api, fact.number, (fact.caller, fact.outer), script))
 
     def end(self) -> None:
         """The program has ended: what is still there has been left behind."""
