@@ -42,7 +42,21 @@ static int is_between(uintptr_t address, const char *file)
     return strstr(file, ".cpython-") != NULL;
 }
 
-static int is_system(const char *file) { return strstr(file, "/libc.so") || strstr(file, "/ld-linux"); }
+enum { BETWEEN = 1, SYSTEM, PROGRAM, CACHED = 4096 };
+
+/* What code an address is of. The answer is remembered, since to ask the loader costs more than all the rest. */
+static int kind_of(uintptr_t address)
+{
+    static uint64_t cache[CACHED];  /* addresses, and the answer in the lowest bits; whole words, so that no lock is needed */
+    uint64_t *slot = &cache[(address ^ address >> 12) % CACHED], known = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    if (known >> 2 == address)
+        return known & 3;
+    Dl_info info;
+    const char *file = dladdr((void *)address, &info) && info.dli_fname ? info.dli_fname : "";
+    int kind = strstr(file, "/libc.so") || strstr(file, "/ld-linux") ? SYSTEM : is_between(address, file) ? BETWEEN : PROGRAM;
+    __atomic_store_n(slot, (uint64_t)address << 2 | (unsigned)kind, __ATOMIC_RELAXED);
+    return kind;
+}
 
 /* The return addresses in the program; 0 where the C library called, to end the process or to start a thread. */
 static void find_callers(nonpu_fact *fact)
@@ -50,14 +64,21 @@ static void find_callers(nonpu_fact *fact)
     void *frames[FRAMES];
     int depth = backtrace(frames, FRAMES);
     for (int i = 0; i < depth && !fact->outer; i++) {
-        Dl_info info;
-        const char *file = dladdr(frames[i], &info) && info.dli_fname ? info.dli_fname : "";
-        if (is_system(file) && fact->caller)
+        int kind = kind_of((uintptr_t)frames[i]);
+        if (kind == SYSTEM && fact->caller)
             return;
-        if (is_system(file) || is_between((uintptr_t)frames[i], file))
-            continue;
-        *(fact->caller ? &fact->outer : &fact->caller) = (uintptr_t)frames[i];
+        if (kind == PROGRAM)
+            *(fact->caller ? &fact->outer : &fact->caller) = (uintptr_t)frames[i];
     }
+}
+
+/* Whether anybody asks where a fact is from. */
+static int is_placed(const nonpu_fact *fact)
+{
+    static const uint32_t unplaced = 1u << NONPU_STATUS | 1u << NONPU_OWNED | 1u << NONPU_ARGUMENT | 1u << NONPU_REPEATABLE
+                                   | 1u << NONPU_SYNCHRONIZED | 1u << NONPU_RECORDED | 1u << NONPU_WAITED
+                                   | 1u << NONPU_EVENT_REACHED | 1u << NONPU_WRITTEN_LATE | 1u << NONPU_RELEASED;
+    return !(unplaced >> fact->kind & 1) && !(fact->kind == NONPU_ENDED && fact->b == nonpu_executors.tag);
 }
 
 /* ---- facts ---- */
@@ -68,7 +89,8 @@ static void add(nonpu_fact fact)
         own_thread = __atomic_add_fetch(&threads, 1, __ATOMIC_RELAXED);
     fact.thread = own_thread;
     fact.script = script;
-    find_callers(&fact);
+    if (!fact.caller && is_placed(&fact))
+        find_callers(&fact);
     pthread_mutex_lock(&lock);
     if (count == room) {
         int64_t more = room ? room * 2 : 1024;
@@ -129,8 +151,18 @@ static void widen(int64_t stride, int64_t extent, uint64_t *low, uint64_t *high)
     *(reach < 0 ? low : high) += (uint64_t)reach;
 }
 
+static void add_access(nonpu_fact base, uintptr_t stream, uint64_t first, uint64_t end, int writes)
+{
+    base.kind = NONPU_ACCESS;
+    base.a = stream;
+    base.b = first;
+    base.c = end;
+    base.d = (uint64_t)writes;
+    add(base);
+}
+
 /* Up to the first byte of the last element: what lies behind that, phase one has compared with the block. */
-static void note_operand(const char *api, uintptr_t stream, const nonpu_launch *launch, int64_t index)
+static void note_operand(const nonpu_fact *base, uintptr_t stream, const nonpu_launch *launch, int64_t index)
 {
     const nonpu_operand *o = &launch->operand[index];
     uint64_t low = o->data, high = o->data + 1;
@@ -138,43 +170,48 @@ static void note_operand(const char *api, uintptr_t stream, const nonpu_launch *
     widen(o->column_stride, launch->columns, &low, &high);
     for (int64_t i = 0; i < launch->outer_rank; i++)
         widen(o->outer_strides[i], launch->outer_shape[i], &low, &high);
-    nonpu_note(NONPU_ACCESS, api, stream, low, high, !index);
+    add_access(*base, stream, low, high, !index);
 }
 
 void nonpu_note_plan(const char *api, uintptr_t stream, const nonpu_plan *plan)
 {
+    nonpu_fact base = { .kind = NONPU_QUEUED, .api = api, .a = stream };
     if (!strncmp(api, "nonpu_", 6))
         return;                     /* of Python, which keeps the memory of its tensors itself */
-    nonpu_note(NONPU_QUEUED, api, stream, 0, 0, 0);
-    int has_block = plan->temporary > 0;
-    for (int64_t i = has_block; plan->launches > 0 && i < plan->main.operands; i++)
-        note_operand(api, stream, &plan->main, i);
+    find_callers(&base);
+    add(base);
+    for (int64_t i = plan->temporary > 0; plan->launches > 0 && i < plan->main.operands; i++)
+        note_operand(&base, stream, &plan->main, i);
     if (plan->launches > 1)
-        note_operand(api, stream, &plan->tail, 0);
+        note_operand(&base, stream, &plan->tail, 0);
 }
 
-static void note_rows(const char *api, uintptr_t stream, const void *start, size_t pitch, size_t width, size_t height, int writes)
+static void note_rows(const nonpu_fact *base, uintptr_t stream, const void *start, size_t pitch, size_t width, size_t height, int writes)
 {
-    nonpu_note(NONPU_ACCESS, api, stream, (uintptr_t)start, (uintptr_t)start + pitch * (height - 1) + width, (uint64_t)writes);
+    add_access(*base, stream, (uintptr_t)start, (uintptr_t)start + pitch * (height - 1) + width, writes);
 }
 
 void nonpu_note_copy(const char *api, const void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t height)
 {
+    nonpu_fact base = { .api = api };
     if (nonpu_in_callback)          /* ordered by its stream */
         return;
+    find_callers(&base);
     if (from)
-        note_rows(api, 0, from, from_pitch, width, height, 0);
-    note_rows(api, 0, to, to_pitch, width, height, 1);
+        note_rows(&base, 0, from, from_pitch, width, height, 0);
+    note_rows(&base, 0, to, to_pitch, width, height, 1);
 }
 
 void nonpu_note_task(const char *api, uintptr_t stream, const nonpu_task *task)
 {
     const nonpu_copy *c = &task->of.copy;
+    nonpu_fact base = { .api = api };
+    find_callers(&base);
     if (task->kind == NONPU_COPY) {
-        note_rows(api, stream, c->from, c->from_pitch, c->width, c->height, 0);
-        note_rows(api, stream, c->to, c->to_pitch, c->width, c->height, 1);
+        note_rows(&base, stream, c->from, c->from_pitch, c->width, c->height, 0);
+        note_rows(&base, stream, c->to, c->to_pitch, c->width, c->height, 1);
     } else if (task->kind == NONPU_SET) {
-        note_rows(api, stream, task->of.set.to, 0, task->of.set.count, 1, 1);
+        note_rows(&base, stream, task->of.set.to, 0, task->of.set.count, 1, 1);
     }
 }
 
