@@ -298,3 +298,11 @@ class TestPython:
             "nonpu.sigmoid_backward(x, x)\n"
         )
         assert output("run", "--check", script) == ""
+
+
+def test_every_finding_is_documented() -> None:
+    """docs/checking.md has the words of the report."""
+    page = (ROOT / "docs" / "checking.md").read_text(encoding="utf-8")
+    for kind in vars(findings).values():
+        if isinstance(kind, findings.Kind):
+            assert f"| {kind.title} | {kind.why} | {kind.mend} |" in page
