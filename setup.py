@@ -33,7 +33,7 @@ FRONT_SOURCES = tuple(
     f"{name}.c"
     for name in (
         *("error", "handle", "memo", "memory", "meta", "team", "phase", "processor", "ready", "rebind", "start"),
-        *("callback", "context", "copy", "event", "queue", "stack", "stream", "work"),
+        *("callback", "check", "context", "copy", "event", "guard", "queue", "stack", "stream", "work"),
     )
 )
 LIBRARY = "libascendcl.so"

@@ -74,12 +74,21 @@ def judge(op_index: int, count: int, arguments: Any, plan: Any) -> int:
     return SUCCESS
 
 
+@exported(-1)
+def check(last: int) -> int:
+    """Look at what the program has done, for NONPU_CHECK=1; the last time report it. Return the number of misuses."""
+    from nonpu.capi.misuse import program  # which takes time that others do not want to spend
+
+    return program.examine(bool(last))
+
+
 # ---------------------------------------------------------------- process
 
 
 @exported(INTERNAL_ERROR)
 def aclInit(config_path: Any) -> int:
     """Initialise; a second call counts, but says so."""
+    lib.nonpu_note_process(0)
     if PROCESS.uses:
         PROCESS.uses += 1
         return fail(REPEAT_INITIALIZE, "aclInit: must be called once before aclFinalize (got another call)")
@@ -109,6 +118,7 @@ def aclFinalize() -> int:
         return fail(REPEAT_FINALIZE, "aclFinalize: must follow an aclInit (got a second call)")
     PROCESS.uses = 0
     PROCESS.finalized = True
+    lib.nonpu_note_process(1)
     lib.nonpu_forget_calls()
     return SUCCESS
 
@@ -121,6 +131,7 @@ def aclFinalizeReference(count: Any) -> int:
     PROCESS.uses -= 1
     if not PROCESS.uses:
         PROCESS.finalized = True
+        lib.nonpu_note_process(1)
         lib.nonpu_forget_calls()
     if count:
         count[0] = PROCESS.uses
@@ -130,6 +141,7 @@ def aclFinalizeReference(count: Any) -> int:
 @exported(ACLNN_INNER)
 def aclnnInit(_config_path: Any) -> int:
     """Initialise the operators; the file holds settings of dumps only, so whatever it is, it is no reason to fail."""
+    lib.nonpu_note_process(2)
     PROCESS.operators = True
     return SUCCESS
 
@@ -137,6 +149,7 @@ def aclnnInit(_config_path: Any) -> int:
 @exported(ACLNN_INNER)
 def aclnnFinalize() -> int:
     """Undo aclnnInit."""
+    lib.nonpu_note_process(3)
     PROCESS.operators = False
     lib.nonpu_forget_calls()
     return SUCCESS
@@ -267,3 +280,11 @@ def start(table_address: int, close_address: int, build_address: int) -> None:
         if name.startswith("python_"):
             setattr(table, name.removeprefix("python_"), ffi.addressof(lib, name))
     atexit.register(ffi.cast("void (*)(void)", close_address))
+    if lib.nonpu_is_checking():
+        atexit.register(report)  # of a Python that has loaded the library; one of a C program does not get to its end
+
+
+def report() -> None:
+    """Report what the program did wrong, for NONPU_CHECK=1, while Python can still do so."""
+    lib.nonpu_check_memory()
+    lib.nonpu_close_check(check(1))

@@ -18,6 +18,9 @@ from nonpu.cli.launch import environment
 
 # A file to which the library appends the text of every failing call.
 ERRORS = "NONPU_ERRORS"
+# How the report of --check begins, and the exit status that goes with it.
+REPORT = "nonpu check: "
+MISUSE = 99
 
 
 class Run:
@@ -32,7 +35,8 @@ class Run:
     output : str
         What it printed, to stdout and stderr.
     error : str
-        The text of the first call that failed; of a program that failed without one, the last line that it printed.
+        With --check, what is wrong first; else the text of the first call that failed; of a program that failed without
+        one, the last line that it printed.
     """
 
     __slots__ = ("error", "line", "output", "status")
@@ -42,6 +46,8 @@ class Run:
         self.status = status
         self.output = output
         self.error = first_line(errors)
+        if status == MISUSE and REPORT in output:
+            self.error = first_misuse(output)
         if status and not self.error:
             self.error = first_line("\n".join(reversed(output.splitlines()))) or ended_by(status)
 
@@ -58,6 +64,13 @@ def first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
+def first_misuse(output: str) -> str:
+    """Return the first line of the report of --check, and what is wrong first."""
+    lines = output[output.index(REPORT) :].splitlines()
+    first = next((line for line in lines if line.startswith("1. ")), "1. ")
+    return f"{lines[0]}; first: {first[3:]}"
+
+
 def ended_by(status: int) -> str:
     """Return in words how a program ended that says nothing itself."""
     return (
@@ -65,13 +78,13 @@ def ended_by(status: int) -> str:
     )
 
 
-def run_on_every_product(argv: list[str], name: str) -> int:
+def run_on_every_product(argv: list[str], name: str, check: bool = False) -> int:
     """Run a program once per product line, print the table, and return 0 if every run ended with 0, else 1."""
     width = max(len(line.soc) for line in products.LINES)
     click.echo(f"{'product':8} {'SoC':{width}} {'exit':>4}  first error")
     runs = []
     for line in products.LINES:
-        run = run_on(argv, line, name)
+        run = run_on(argv, line, name, check)
         start = f"{line.line:8} {line.soc:{width}} {run.status:4}  "
         click.echo(start + folded(run.error or "-", len(start)))
         runs.append(run)
@@ -82,7 +95,7 @@ def run_on_every_product(argv: list[str], name: str) -> int:
     return int(any(run.status for run in runs))
 
 
-def run_on(argv: list[str], line: products.Product, name: str) -> Run:
+def run_on(argv: list[str], line: products.Product, name: str, check: bool) -> Run:
     """Run a program on one product and keep what it prints.
 
     Raises
@@ -91,7 +104,7 @@ def run_on(argv: list[str], line: products.Product, name: str) -> Run:
         If it cannot be run.
     """
     with tempfile.NamedTemporaryFile(prefix="nonpu-errors-") as errors:
-        env = {**environment(line.soc), ERRORS: errors.name}
+        env = {**environment(line.soc, check), ERRORS: errors.name}
         try:
             finished = subprocess.run(
                 argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -17,8 +17,8 @@ IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 USUAL_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE)
 
 
-def environment(product: str | None) -> dict[str, str]:
-    """Return the environment of a program: the stand-in's libraries and modules first, and the product.
+def environment(product: str | None, check: bool = False) -> dict[str, str]:
+    """Return the environment of a program: the stand-in's libraries and modules first, product, --check.
 
     ``ASCEND_HOME_PATH`` and ``ASCEND_TOOLKIT_HOME`` are what ctypes clients build library paths from.
     """
@@ -26,6 +26,8 @@ def environment(product: str | None) -> dict[str, str]:
     result = dict(os.environ, ASCEND_HOME_PATH=home, ASCEND_TOOLKIT_HOME=home)
     if product is not None:
         result["NONPU_PRODUCT"] = product
+    if check:
+        result["NONPU_CHECK"] = "1"
     for variable, folder in (("LD_LIBRARY_PATH", "lib64"), ("PYTHONPATH", "python/site-packages")):
         # An empty entry would mean the working directory.
         inherited = [entry for entry in result.get(variable, "").split(os.pathsep) if entry]

@@ -15,14 +15,19 @@ from nonpu.cli.product import EVERY, product_or_all_option
 @click.command(short_help="Compile and run a program.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @product_or_all_option
+@click.option("--check", is_flag=True, help="Report misuse of the C functions; exit with 99 if there is any.")
 @click.argument("arguments", metavar="[-- ARGS]", nargs=-1, type=click.UNPROCESSED)
-def command(file: str, product: str | None, arguments: tuple[str, ...]) -> int:
+def command(file: str, product: str | None, check: bool, arguments: tuple[str, ...]) -> int:
     """Run FILE against the toolkit stand-in, with ARGS.
 
     A .c file is compiled first as C, with $CC if set, and a .cc, .cpp, .cxx or .C file as C++, with $CXX if set; the
     flags are -O2 -g -pthread, the stand-in's, and then those of $CFLAGS or $CXXFLAGS. The result is kept below
     $XDG_CACHE_HOME until the file, one of its own headers, the compiler, the flags or the stand-in changes. A .py file
     runs with this Python. Anything else is run as it is. The exit status is the program's, 128 + n after signal n.
+
+    With --check the program runs with NONPU_CHECK=1: at its end what it did wrong is reported on stderr, with the place
+    in its source, and the exit status is 99 if there was misuse and the program itself ended with 0. --check changes
+    nothing that a correct program can see.
 
     With --product all the program runs once per product line, without input. A table shows the exit status and the
     first error of each run, and below it stands what the runs printed, once where it is the same. The exit status is
@@ -32,9 +37,9 @@ def command(file: str, product: str | None, arguments: tuple[str, ...]) -> int:
     if product == EVERY:
         from nonpu.cli.every_product import run_on_every_product
 
-        return run_on_every_product([*argv, *arguments], file)
+        return run_on_every_product([*argv, *arguments], file, check)
     try:
-        return launch([*argv, *arguments], environment(product), file)
+        return launch([*argv, *arguments], environment(product, check), file)
     except OSError as error:
         raise Failure(f"{file} cannot be run: {error.strerror}") from error
 

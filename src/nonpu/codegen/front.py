@@ -43,6 +43,7 @@ JUDGE = (
     "judge",
     (("int32_t", "operator_index"), ("int32_t", "count"), ("nonpu_argument *", "arguments"), ("nonpu_plan *", "plan")),
 )
+CHECK = ("int32_t", "check", (("int32_t", "last"),))
 
 
 def python_functions(functions: Iterable[Function]) -> list[tuple[str, str, tuple[tuple[str, str], ...]]]:
@@ -56,7 +57,7 @@ def python_functions(functions: Iterable[Function]) -> list[tuple[str, str, tupl
         for function in functions
         if function.python_failure
     ]
-    return [JUDGE, *own]
+    return [JUDGE, CHECK, *own]
 
 
 def table(functions: Iterable[Function]) -> str:

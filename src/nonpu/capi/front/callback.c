@@ -243,6 +243,8 @@ static aclError launch(const char *api, aclrtStream stream, const nonpu_task *ta
         status = nonpu_fail(ACL_ERROR_RT_STREAM_NO_CB_REG, api, "stream", "one that a thread is subscribed to", "one without");
     else
         status = nonpu_append(api, s, task);
+    if (!status)                    /* the function may tell the program that the work before it is done */
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     pthread_mutex_unlock(&nonpu_queues);
     return status;
 }

@@ -67,6 +67,7 @@ aclError aclrtSetDevice(int32_t deviceId)
         default_context = make_context(nonpu_default_stream(), 1);
     device_uses += default_context != 0;
     uintptr_t made = default_context;
+    NONPU_NOTE(NONPU_DEVICE, "aclrtSetDevice", (uint64_t)device_uses, 0, 0, 0);
     pthread_mutex_unlock(&nonpu_queues);
     if (!made)
         return nonpu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtSetDevice", "memory for a context", "available", "none");
@@ -107,6 +108,8 @@ static aclError release(const char *api, int32_t id, int all)
     pthread_mutex_lock(&nonpu_queues);
     int was = device_uses;
     device_uses = all || !was ? 0 : was - 1;
+    if (was)
+        NONPU_NOTE(NONPU_DEVICE, api, (uint64_t)device_uses, 0, 0, 0);
     if (was && !device_uses) {
         uintptr_t ended = default_context;
         default_context = 0;
@@ -163,6 +166,9 @@ static aclError synchronize_device(const char *api, int32_t milliseconds)
     pthread_mutex_lock(&nonpu_queues);
     status = nonpu_settle_all(api, deadline);
     pthread_mutex_unlock(&nonpu_queues);
+    if (status != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, 0, 0, 0, 0);
+    NONPU_CHECKED(nonpu_check_guards(api, NULL));
     return status;
 }
 
@@ -197,6 +203,7 @@ aclError aclrtCreateContext(aclrtContext *out, int32_t deviceId)
         return nonpu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtCreateContext", "memory for a context", "available", "none");
     thread_context = handle;
     *out = (aclrtContext)handle;
+    NONPU_NOTE(NONPU_MADE, "aclrtCreateContext", handle, nonpu_contexts.tag, 0, 0);
     return ACL_SUCCESS;
 }
 

@@ -98,19 +98,35 @@ static int32_t settled(int32_t checked) { return checked == NOTHING_TO_DO ? ACL_
 
 /* ---- at once ---- */
 
+static void note_kind(const char *api, const nonpu_copy *c, aclrtMemcpyKind kind)
+{
+    nonpu_note(NONPU_COPIED, api, (uintptr_t)c->to, (uintptr_t)c->from, (uint64_t)kind, 0);
+}
+
+static void note_copy(const char *api, const nonpu_copy *c, aclrtMemcpyKind kind)
+{
+    nonpu_digest();
+    note_kind(api, c, kind);
+    nonpu_note_copy(api, c->to, c->to_pitch, c->from, c->from_pitch, c->width, c->height);
+}
+
 aclError aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind)
 {
     int32_t status = check_copy("aclrtMemcpy", dst, destMax, src, count, kind);
-    if (!status)
+    if (!status) {
+        NONPU_CHECKED(note_copy("aclrtMemcpy", &(nonpu_copy){ dst, src, count, count, count, 1 }, kind));
         memmove(dst, src, count);
+    }
     return settled(status);
 }
 
 aclError aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
     int32_t status = check_set("aclrtMemset", devPtr, maxCount, count);
-    if (!status)
+    if (!status) {
+        NONPU_CHECKED(nonpu_note_copy("aclrtMemset", devPtr, 0, NULL, 0, count, 1));
         memset(devPtr, value, count);
+    }
     return settled(status);
 }
 
@@ -118,8 +134,10 @@ aclError aclrtMemcpy2d(void *dst, size_t dpitch, const void *src, size_t spitch,
 {
     const nonpu_copy copy = { dst, src, dpitch, spitch, width, height };
     int32_t status = check_rows("aclrtMemcpy2d", &copy, kind);
-    if (!status)
+    if (!status) {
+        NONPU_CHECKED(note_copy("aclrtMemcpy2d", &copy, kind));
         nonpu_copy_rows(&copy);
+    }
     return settled(status);
 }
 
@@ -141,6 +159,8 @@ aclError aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t cou
     int32_t status = check_copy(api, dst, destMax, src, count, kind);
     if (!status && kind == ACL_MEMCPY_HOST_TO_HOST)
         return nonpu_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, api, "kind", "one that has the device at an end", "ACL_MEMCPY_HOST_TO_HOST");
+    if (!status)
+        NONPU_CHECKED(note_kind(api, &copy, kind));
     return status ? settled(status) : add_copy(api, &copy, stream);
 }
 
@@ -150,6 +170,8 @@ aclError aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t sp
     static const char api[] = "aclrtMemcpy2dAsync";
     const nonpu_copy copy = { dst, src, dpitch, spitch, width, height };
     int32_t status = check_rows(api, &copy, kind);
+    if (!status)
+        NONPU_CHECKED(note_kind(api, &copy, kind));
     return status ? settled(status) : add_copy(api, &copy, stream);
 }
 

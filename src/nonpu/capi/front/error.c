@@ -59,6 +59,7 @@ static void append_to_file(const char *text)
 void nonpu_record_error(const char *text)
 {
     append_to_file(text);
+    NONPU_CHECKED(nonpu_note_failure_text(text));
     texts *t = current();
     pthread_mutex_lock(&lock);
     size_t line = strnlen(text, LENGTH - 2), old = strlen(t->pending);
@@ -100,6 +101,7 @@ static __thread int32_t last_status;
 void nonpu_note_status(int32_t status)
 {
     int series = status / 1000;
+    NONPU_NOTE(NONPU_STATUS, NULL, (uint64_t)(int64_t)status, 0, 0, 0);
     if (series == 107 || series == 207 || series == 507)
         last_status = status;
 }

@@ -55,6 +55,7 @@ static aclError create(const char *api, aclrtEvent *out, uint32_t flags, int can
         return nonpu_fail(ACL_ERROR_RT_NO_EVENT_RESOURCE, api, "the number of events", "within the memory of this machine", "no memory");
     *e = (event_state){ .can_reset = can_reset };
     *out = (aclrtEvent)nonpu_publish(&nonpu_events, e);
+    NONPU_NOTE(NONPU_MADE, api, (uintptr_t)*out, nonpu_events.tag, 0, 0);
     return ACL_SUCCESS;
 }
 
@@ -132,6 +133,7 @@ aclError aclrtRecordEvent(aclrtEvent handle, aclrtStream stream)
     }
     e->record++;
     e->point = nonpu_here(s);
+    NONPU_NOTE(NONPU_RECORDED, api, (uintptr_t)handle, nonpu_handle(&nonpu_streams, s), 0, 0);
     return leave(ACL_SUCCESS);
 }
 
@@ -143,6 +145,7 @@ aclError aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent handle)
     event_state *e = enter(api, (uintptr_t)handle, (uintptr_t)stream, &s, &status);
     if (!e)
         return status;
+    NONPU_NOTE(NONPU_WAITED, api, (uintptr_t)handle, nonpu_handle(&nonpu_streams, s), 0, 0);
     if (!e->point.stream || e->point.stream == s || nonpu_reached(e->point))
         return leave(ACL_SUCCESS);
     nonpu_task task = { .kind = NONPU_WAIT, .of.wait = { (uintptr_t)handle, e->point } };
@@ -184,6 +187,8 @@ static aclError query(const char *api, aclrtEvent handle, const void *out, quest
     if (!e)
         return status;
     *yes = asked == RECORDED ? is_complete(e) : !e->waits;
+    if (*yes && asked == RECORDED)
+        NONPU_NOTE(NONPU_EVENT_REACHED, api, (uintptr_t)handle, 0, 0, 0);
     return leave(ACL_SUCCESS);
 }
 
@@ -222,7 +227,10 @@ static aclError synchronize(const char *api, aclrtEvent handle, int32_t millisec
     event_state *e = status ? NULL : enter(api, (uintptr_t)handle, 0, NULL, &status);
     if (!e)
         return status;
-    return leave(e->point.stream ? nonpu_settle(api, e->point, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, deadline) : ACL_SUCCESS);
+    status = e->point.stream ? nonpu_settle(api, e->point, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, deadline) : ACL_SUCCESS;
+    if (status != ACL_ERROR_RT_EVENT_SYNC_TIMEOUT)
+        NONPU_NOTE(NONPU_EVENT_REACHED, api, (uintptr_t)handle, 0, 0, 0);
+    return leave(status);
 }
 
 aclError aclrtSynchronizeEvent(aclrtEvent event) { return synchronize("aclrtSynchronizeEvent", event, -1); }
@@ -244,6 +252,7 @@ static int32_t completed(const char *api, const char *what, uintptr_t handle, in
         return nonpu_fail(ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID, api, what, "recorded and complete",
                           !e->point.stream ? "one that was never recorded" : is_complete(e) ? "one whose recording was discarded" : "one that is not complete");
     *nanoseconds = e->nanoseconds;
+    NONPU_NOTE(NONPU_EVENT_REACHED, api, handle, 0, 0, 0);
     return ACL_SUCCESS;
 }
 

@@ -14,6 +14,7 @@
 #include "native.h"
 #pragma GCC visibility pop
 #include "table.h" /* generated: the functions that Python implements */
+#include "check.h"
 
 /* ---- error texts (error.c) ---- */
 /* Record "<api>: <what> must be <expected> (got <actual>)" and return the status. */

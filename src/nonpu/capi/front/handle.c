@@ -111,6 +111,7 @@ void *nonpu_claim(nonpu_pool *pool, uintptr_t handle)
     if ((generation & FIELD) != (handle & FIELD)
         || !__atomic_compare_exchange_n(&h->generation, &generation, generation + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         return NULL;
+    NONPU_NOTE(NONPU_ENDED, NULL, handle, pool->tag, 0, 0);
     return h + 1;
 }
 
@@ -122,6 +123,7 @@ void *nonpu_slot(nonpu_pool *pool, uint32_t index)
 nonpu_text nonpu_describe(nonpu_pool *pool, uintptr_t handle)
 {
     nonpu_text shown;
+    NONPU_CHECKED(nonpu_note_described(handle));
     const char *form = !handle ? "null" : !named(pool, handle) || !(handle & 1) ? "%#llx, which is none"
                      : pool == &nonpu_executors ? "one that is consumed or destroyed" : "one that is destroyed";
     snprintf(shown.text, sizeof shown.text, form, (unsigned long long)handle);
@@ -184,7 +186,9 @@ aclTensor *aclCreateTensor(const int64_t *viewDims, uint64_t viewDimsNum, aclDat
         return NULL;
     }
     fill(t, viewDims, viewDimsNum, dataType, stride, offset, format, storageDims, storageDimsNum, tensorData);
-    return (aclTensor *)nonpu_publish(&nonpu_tensors, t);
+    uintptr_t handle = nonpu_publish(&nonpu_tensors, t);
+    NONPU_NOTE(NONPU_MADE, "aclCreateTensor", handle, nonpu_tensors.tag, 0, 0);
+    return (aclTensor *)handle;
 }
 
 aclnnStatus aclInitTensor(aclTensor *tensor, const int64_t *viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t *stride,
@@ -236,7 +240,9 @@ aclScalar *aclCreateScalar(void *value, aclDataType dataType)
     s->dtype = dataType;
     memset(s->value, 0, sizeof s->value);
     memcpy(s->value, value, size);
-    return (aclScalar *)nonpu_publish(&nonpu_scalars, s);
+    uintptr_t handle = nonpu_publish(&nonpu_scalars, s);
+    NONPU_NOTE(NONPU_MADE, "aclCreateScalar", handle, nonpu_scalars.tag, 0, 0);
+    return (aclScalar *)handle;
 }
 
 aclnnStatus aclDestroyScalar(const aclScalar *scalar)

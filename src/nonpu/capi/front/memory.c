@@ -71,6 +71,14 @@ static int reserve(void **array, size_t used, size_t *room_, size_t size)
     return grown != NULL;
 }
 
+static void release(void *memory)
+{
+    if (__builtin_expect(memory && nonpu_guarding, 0))
+        nonpu_release_guarded(memory);
+    else
+        free(memory);
+}
+
 static int allocate(const char *api, const char *what, void **out, size_t size, int host)
 {
     enum { PADDING = 32, PAGE = 4096 };     /* the device pads by 32 bytes and hides overruns within a page */
@@ -81,7 +89,7 @@ static int allocate(const char *api, const char *what, void **out, size_t size, 
     if (!nonpu_has_context())
         return nonpu_no_context(api);
     size_t capacity = (size + PADDING + PAGE - 1) / PAGE * PAGE;
-    void *memory = aligned_alloc(PAGE, capacity);
+    void *memory = nonpu_guarding ? nonpu_guarded(size, capacity) : aligned_alloc(PAGE, capacity);
     pthread_mutex_lock(&lock);
     int known = memory && reserve((void **)&blocks, count, &room, sizeof *blocks);
     if (known) {
@@ -96,9 +104,10 @@ static int allocate(const char *api, const char *what, void **out, size_t size, 
     if (!known) {
         char actual[48];
         snprintf(actual, sizeof actual, "%zu bytes", size);
-        free(memory);
+        release(memory);
         return nonpu_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, api, "size", "what this machine can give", actual);
     }
+    NONPU_NOTE(NONPU_ALLOCATED, api, (uintptr_t)memory, size, (uint64_t)host, 0);
     return ACL_SUCCESS;
 }
 
@@ -109,7 +118,9 @@ static int give_back(const char *api, void *memory, int host)
     pthread_mutex_lock(&lock);
     block *b = block_of((uintptr_t)memory);
     int known = b && b->base == (uintptr_t)memory && b->host == host;
+    NONPU_NOTE(NONPU_GIVEN_BACK, api, (uintptr_t)memory, (uint64_t)host, (uint64_t)known, 0);
     if (known) {
+        NONPU_CHECKED(nonpu_check_guards(api, memory));
         freed[next_freed++ % FREED] = *b;
         __atomic_store_n(&nonpu_frees, nonpu_frees + 1, __ATOMIC_RELEASE);
         memmove(b, b + 1, (size_t)(blocks + --count - b) * sizeof *b);
@@ -126,7 +137,7 @@ static int give_back(const char *api, void *memory, int host)
         return nonpu_fail(ACL_ERROR_RT_PARAM_INVALID, api, host ? "hostPtr" : "devPtr",
                           host ? "a live address from aclrtMallocHost" : "a live address from aclrtMalloc",
                           "one that is freed, inside a block or foreign");
-    free(memory);
+    release(memory);
     return ACL_SUCCESS;
 }
 
@@ -136,7 +147,7 @@ void nonpu_release_deferred(uint64_t oldest)
     size_t kept = 0;
     for (size_t i = 0; i < nonpu_deferred; i++) {
         if (deferred[i].issued < oldest)
-            free(deferred[i].memory);
+            release(deferred[i].memory);
         else
             deferred[kept++] = deferred[i];
     }
@@ -250,6 +261,7 @@ aclError aclrtFreeWithDevSync(void *devPtr)
         return status;
     if (devPtr)
         nonpu_synchronize_all();    /* failures of the work stay for whoever asks for its results */
+    NONPU_NOTE(NONPU_SYNCHRONIZED, api, 0, 0, 0, 0);
     return give_back(api, devPtr, 0);
 }
 

@@ -57,7 +57,11 @@ static uintptr_t create(const char *api, int which, const void *values, uint64_t
     *b = (nonpu_block){ size, copy };
     if (elements_of[which])
         own(elements_of[which], b);
-    return nonpu_publish(&nonpu_blocks[which], b);
+    uintptr_t handle = nonpu_publish(&nonpu_blocks[which], b);
+    NONPU_NOTE(NONPU_MADE, api, handle, nonpu_blocks[which].tag, 0, 0);
+    if (elements_of[which])
+        NONPU_CHECKED(nonpu_note_list(copy, size));
+    return handle;
 }
 
 static int32_t destroy(const char *api, int which, const void *object)
@@ -214,7 +218,9 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
         return NULL;
     }
     *b = (nonpu_block){ size, data };
-    return (aclDataBuffer *)nonpu_publish(&nonpu_blocks[NONPU_BUFFERS], b);
+    uintptr_t handle = nonpu_publish(&nonpu_blocks[NONPU_BUFFERS], b);
+    NONPU_NOTE(NONPU_MADE, "aclCreateDataBuffer", handle, nonpu_blocks[NONPU_BUFFERS].tag, 0, 0);
+    return (aclDataBuffer *)handle;
 }
 
 aclError aclDestroyDataBuffer(const aclDataBuffer *buffer)

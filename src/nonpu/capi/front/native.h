@@ -114,5 +114,49 @@ const char *nonpu_environment(const char *name);
 /* Instructions of this processor, as it says itself: bit 0 what x86-64-v2 needs, bit 1 v3, bit 2 v4. */
 int32_t nonpu_processor(void);
 
+/* NONPU_CHECK=1: what the program did, in order; `a` to `d` depend on the kind. */
+enum {
+    NONPU_FAILED = 1,               /* text; object that it is about, or 0 */
+    NONPU_STATUS,                   /* status of this thread's last failure */
+    NONPU_PROCESS,                  /* aclInit, aclFinalize, aclnnInit, aclnnFinalize: 0 to 3 */
+    NONPU_DEVICE,                   /* calls of aclrtSetDevice that are not undone */
+    NONPU_MADE,                     /* object; tag; context of a stream */
+    NONPU_OWNED,                    /* object that is destroyed with its list */
+    NONPU_ENDED,                    /* object; tag */
+    NONPU_ALLOCATED,                /* address; bytes; whether of aclrtMallocHost */
+    NONPU_GIVEN_BACK,               /* address; whether to aclrtFreeHost; whether it was a live block */
+    NONPU_PLANNED,                  /* executor; operator; size of the workspace */
+    NONPU_ARGUMENT,                 /* executor; object; position */
+    NONPU_REPEATABLE,               /* executor */
+    NONPU_PHASE_TWO,                /* executor; workspace; its size */
+    NONPU_QUEUED,                   /* stream */
+    NONPU_ACCESS,                   /* stream, or 0 for at once; first byte; end; whether it writes */
+    NONPU_COPIED,                   /* destination; source; kind */
+    NONPU_SYNCHRONIZED,             /* stream, or 0 for all */
+    NONPU_RECORDED,                 /* event; stream */
+    NONPU_WAITED,                   /* event; stream */
+    NONPU_EVENT_REACHED,            /* event */
+    NONPU_UNDERRUN,                 /* block; first and last changed byte, counted back from its start */
+    NONPU_OVERRUN,                  /* block; first changed byte and end, counted from its end */
+    NONPU_WRITTEN_LATE,             /* block that was given back; first changed byte; end */
+    NONPU_RELEASED                  /* block that was given back; its addresses may be anybody's from now on */
+};
+typedef struct {
+    int32_t kind, thread;
+    uint64_t number;
+    const char *api;
+    uintptr_t caller, outer;        /* return addresses in the program, of the call and of its function; 0: none there */
+    const char *script;             /* of the call, if it came from Python and Python said where; or null */
+    uint64_t a, b, c, d;
+    char *text;
+} nonpu_fact;
+int64_t nonpu_take_facts(const nonpu_fact **list);             /* since the last time; valid until the next time */
+int32_t nonpu_is_checking(void);
+void nonpu_note_process(int32_t which);
+void nonpu_note_script(const char *place);                     /* where this thread calls from, until it says null; must stay */
+void nonpu_check_memory(void);                                 /* note what is wrong with it now */
+void nonpu_close_check(int32_t misuses);                       /* the report is made */
+enum { NONPU_MISUSE = 99 };                                    /* exit status of a program that would have ended with 0 */
+
 const char *nonpu_build(void);                                 /* identity of this build of the library */
 const char *nonpu_state(void);                                 /* "started", "not started" or why it failed */

@@ -83,6 +83,8 @@ int32_t nonpu_phase_one(int32_t operator_index, const char *api, int32_t count, 
         return nonpu_fail(ACLNN_ERR_INNER_CREATE_EXECUTOR, api, "the number of live executors", "within the memory of this machine", "no memory");
     *workspace_size = 0;
     *executor = (aclOpExecutor *)handle;
+    NONPU_NOTE(NONPU_PLANNED, api, handle, (uint64_t)operator_index, 0, 0);
+    NONPU_CHECKED(nonpu_note_arguments(handle, count, arguments));
     return ACLNN_SUCCESS;
 }
 
@@ -135,6 +137,8 @@ int32_t nonpu_phase_two(int32_t operator_index, const char *api, const void *wor
                         aclrtStream stream)
 {
     uintptr_t handle = (uintptr_t)executor;
+    NONPU_CHECKED(nonpu_digest());
+    NONPU_NOTE(NONPU_PHASE_TWO, api, handle, (uintptr_t)workspace, workspace_size, 0);
     if (!handle)
         return nonpu_no_executor(ACLNN_ERR_PARAM_NULLPTR, api, handle);
     const nonpu_executor *live = nonpu_find(&nonpu_executors, handle);
@@ -158,6 +162,7 @@ static int32_t set_repeatable(const char *api, uintptr_t handle)
     if (!e)
         return nonpu_no_executor(handle ? ACLNN_ERR_INNER : ACLNN_ERR_INNER_NULLPTR, api, handle);
     e->repeatable = 1;
+    NONPU_NOTE(NONPU_REPEATABLE, api, handle, 0, 0, 0);
     nonpu_keep_arguments(e);
     return ACLNN_SUCCESS;
 }

@@ -141,6 +141,8 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
     pthread_mutex_lock(&nonpu_queues);
     nonpu_stream *s = nonpu_stream_of(handle);
     int32_t status = s ? refuse(api, s) : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
+    if (!status)
+        NONPU_CHECKED(nonpu_note_task(api, nonpu_handle(&nonpu_streams, s), task));
     if (!status && cost < INLINE_COST && is_idle(s)) {
         nonpu_task own;
         memcpy(&own, task, offsetof(nonpu_task, of) + sizeof task->of.copy);
@@ -152,6 +154,8 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
         if (!status && until_done)
             nonpu_await(nonpu_here(s), NULL);
     }
+    if (!status && until_done)
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     pthread_mutex_unlock(&nonpu_queues);
     return status;
 }
@@ -161,6 +165,8 @@ int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
     int32_t status = ACLNN_SUCCESS;
     pthread_mutex_lock(&nonpu_queues);
     nonpu_stream *s = nonpu_stream_of(handle);
+    if (s)
+        NONPU_CHECKED(nonpu_note_plan(api, nonpu_handle(&nonpu_streams, s), plan));
     if (!s || (s->stops && s->failure)) {
         status = s ? refuse(api, s) : nonpu_no_stream(ACLNN_ERR_RUNTIME_ERROR, api, handle);
         status = ACLNN_ERR_RUNTIME_ERROR;

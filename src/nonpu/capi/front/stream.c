@@ -85,7 +85,10 @@ static int32_t synchronize(const char *api, uintptr_t handle, int32_t millisecon
     nonpu_stream *s = nonpu_stream_of(handle);
     status = s ? nonpu_settle(api, nonpu_here(s), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, deadline)
                : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
+    if (s && status != ACL_ERROR_RT_STREAM_SYNC_TIMEOUT)
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     pthread_mutex_unlock(&nonpu_queues);
+    NONPU_CHECKED(nonpu_check_guards(api, NULL));
     return status;
 }
 
@@ -138,6 +141,7 @@ static aclError create(const char *api, aclrtStream *out, uint32_t priority, uin
         s->priority = priority;
         s->flags = flags & FLAGS;
         handle = nonpu_publish(&nonpu_streams, s);
+        NONPU_NOTE(NONPU_MADE, api, handle, nonpu_streams.tag, s->context, 0);
     }
     pthread_mutex_unlock(&nonpu_queues);
     if (!handle)
@@ -219,6 +223,8 @@ static aclError ask(const char *api, uintptr_t handle, question fact, const char
         status = nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
     else if (fact == STATUS)
         *out = s->finished == s->queued ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
+    if (s && fact == STATUS && *out == ACL_STREAM_STATUS_COMPLETE)
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     else
         *out = fact == ID ? nonpu_index(s) : fact == PRIORITY ? s->priority : s->flags;
     pthread_mutex_unlock(&nonpu_queues);
@@ -281,6 +287,7 @@ aclError aclrtStreamAbort(aclrtStream stream)
         s->failure = 0;
         nonpu_point point = { s, s->finished + (s->busy ? 1 : 0) };
         nonpu_await(point, NULL);
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     }
     pthread_mutex_unlock(&nonpu_queues);
     return s ? ACL_SUCCESS : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, (uintptr_t)stream);

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import os
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,10 +87,23 @@ class Function:
 
     def _run(self, arguments: list[Any]) -> Any:
         if self.native is not None:
-            return self.native(*arguments)
+            return self.native(*arguments) if _checked is None else self._run_checked(_checked, arguments)
         text = f"acl.{self.name}: {self.symbol} must be in the library (got a build without it)"
         library().nonpu_record_error(text.encode())
         return {"status": NOT_SUPPORTED, "none": None, "text": None}.get(self.result, 0)
+
+    def _run_checked(self, places: dict[str, Any], arguments: list[Any]) -> Any:
+        """Say where the script calls, for the report of NONPU_CHECK=1."""
+        caller = sys._getframe(1)
+        while caller.f_back is not None and os.path.dirname(caller.f_code.co_filename) == os.path.dirname(__file__):
+            caller = caller.f_back
+        name = caller.f_code.co_filename
+        place = f"{name}:{caller.f_lineno} in {caller.f_code.co_name}"
+        library().nonpu_note_script(places.setdefault(place, ctypes.c_char_p(os.fsencode(place))))
+        try:
+            return self.native(*arguments)
+        finally:
+            library().nonpu_note_script(None)
 
     def _answer(self, result: Any, outputs: list[Any]) -> Any:
         values = [0 if output.value is None else output.value for output in outputs]
@@ -168,6 +182,8 @@ def keep(function: Any) -> Any:
 # ---------------------------------------------------------------- the library
 
 _library: Any = None
+# With NONPU_CHECK=1, the places that the library was told; it keeps their addresses.
+_checked: dict[str, Any] | None = None
 
 
 def library() -> Any:
@@ -178,11 +194,14 @@ def library() -> Any:
     ImportError
         If it cannot be loaded.
     """
-    global _library
+    global _checked, _library
     if _library is None:
         try:
             _library = ctypes.CDLL(LIBRARY)
         except OSError as error:
             raise ImportError(f"acl: {LIBRARY} must be a library of this machine (got {error})") from None
         _library.nonpu_record_error.restype = None
+        _library.nonpu_note_script.restype = None
+        if _library.nonpu_is_checking():
+            _checked = {}
     return _library
