@@ -223,10 +223,10 @@ static aclError ask(const char *api, uintptr_t handle, question fact, const char
         status = nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
     else if (fact == STATUS)
         *out = s->finished == s->queued ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
-    if (s && fact == STATUS && *out == ACL_STREAM_STATUS_COMPLETE)
-        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     else
         *out = fact == ID ? nonpu_index(s) : fact == PRIORITY ? s->priority : s->flags;
+    if (s && fact == STATUS && *out == ACL_STREAM_STATUS_COMPLETE)
+        NONPU_NOTE(NONPU_SYNCHRONIZED, api, nonpu_handle(&nonpu_streams, s), 0, 0, 0);
     pthread_mutex_unlock(&nonpu_queues);
     return status;
 }
