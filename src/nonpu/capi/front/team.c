@@ -16,14 +16,17 @@ enum {
     SHARE = 5000,       /* nanoseconds of work that repay sharing it with one more helper; a launch needs twice that */
     WAKE = 60000,       /* nanoseconds that waking a sleeping helper costs, most of them the caller */
     DEAR = 16 * WAKE,   /* the same while helpers have no processor to work on */
-    CHUNKS = 16,        /* tiles are handed out in this many chunks per thread */
+    CHUNKS = 16,        /* tiles are handed out in this many chunks per thread, but not fewer at a time than */
+    FEWEST = 4,         /* this: what a driver stages once for its first tile, a repeated row, it stages for each chunk */
     SPINS = 1000,       /* pauses before a helper without work sleeps: some 50 microseconds */
     OPEN = 1 << 16      /* `door` counts free places above this bit, helpers at work below it */
 };
 
 static pthread_mutex_t region = PTHREAD_MUTEX_INITIALIZER;     /* held by the thread whose launch is being shared */
 static const nonpu_launch *shared;
-static int64_t next_tile, chunk;
+static int64_t chunk;                                          /* tiles of a chunk */
+static const uint64_t BACK = (uint64_t)1 << 32;
+static uint64_t taken;                                         /* chunks at the front, and BACK times those at the back */
 static uint32_t door, calls, sleepers;
 static int64_t missed, price = WAKE;                           /* what sleeping helpers could have saved, and what calls them */
 static int helpers, limit, callers_processor;                  /* limit: threads in all; 0 = not yet known */
@@ -46,11 +49,20 @@ static void drive(const nonpu_launch *launch, int64_t first, int64_t last)
     ((driver *)launch->driver)(launch, first, last);
 }
 
-static void take_chunks(void)
+/* The caller takes chunks from the front, helpers from the back: so the same launch, run again, finds most of its elements
+   in the cache of the processor that had them before. */
+static void take_chunks(int is_caller)
 {
     const nonpu_launch *launch = shared;
-    for (int64_t first; (first = __atomic_fetch_add(&next_tile, chunk, __ATOMIC_RELAXED)) < launch->tiles;)
+    const int64_t chunks = (launch->tiles + chunk - 1) / chunk;
+    for (;;) {
+        uint64_t before = __atomic_fetch_add(&taken, is_caller ? 1 : BACK, __ATOMIC_RELAXED);
+        int64_t front = (int64_t)(before % BACK), back = (int64_t)(before / BACK);
+        if (front + back >= chunks)
+            return;
+        int64_t first = (is_caller ? front : chunks - 1 - back) * chunk;
         drive(launch, first, first + chunk < launch->tiles ? first + chunk : launch->tiles);
+    }
 }
 
 /* To another processor that this thread may use, busy or not; where it may run in the end stays as it was. */
@@ -90,7 +102,7 @@ static void *helper(void *unused)
                && !__atomic_compare_exchange_n(&door, &state, state - OPEN + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             ;
         if (!leaves && state >= OPEN) {
-            take_chunks();
+            take_chunks(0);
             if (!__atomic_sub_fetch(&door, 1, __ATOMIC_ACQ_REL))
                 wake(&door, 1);
         }
@@ -183,14 +195,16 @@ static void share(const nonpu_launch *launch, int64_t places)
     }
     shared = launch;
     chunk = launch->tiles / ((places + 1) * CHUNKS);
-    chunk += !chunk;
-    __atomic_store_n(&next_tile, 0, __ATOMIC_RELAXED);
+    int64_t half = (launch->tiles + 2 * places + 1) / (2 * (places + 1));       /* of a thread's share */
+    int64_t least = half < FEWEST ? half : FEWEST;
+    chunk = chunk > least ? chunk : least;
+    __atomic_store_n(&taken, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&callers_processor, sched_getcpu(), __ATOMIC_RELAXED);
     __atomic_store_n(&door, (uint32_t)places * OPEN, __ATOMIC_RELEASE);
     __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
     if (wakes)
         wake(&calls, (int)places);
-    take_chunks();
+    take_chunks(1);
     uint32_t state = __atomic_and_fetch(&door, OPEN - 1, __ATOMIC_ACQ_REL);
     for (int spins = 0; state; spins++, state = __atomic_load_n(&door, __ATOMIC_ACQUIRE)) {
         if (spins < SPINS)
