@@ -63,15 +63,18 @@ def command(
 
 def names(chosen: tuple[str, ...]) -> list[str]:
     """Return the Python names of the operators that were asked for; all of them if none was."""
-    from nonpu.ops import OPS
+    from nonpu.ops import OPS, find
 
     if not chosen:
         return [op.python_name for op in OPS]
-    known = {name: op.python_name for op in OPS for name in (op.python_name, op.api, op.name)}
+    found = []
     for name in chosen:
-        if name not in known:
-            raise click.UsageError(f"there is no operator {name!r}; known are {', '.join(op.api for op in OPS)}")
-    return list(dict.fromkeys(known[name] for name in chosen))
+        try:
+            found.append(find(name).python_name)
+        except ValueError:
+            known = ", ".join(op.api for op in OPS)
+            raise click.UsageError(f"there is no operator {name!r}; known are {known}") from None
+    return list(dict.fromkeys(found))
 
 
 def progress(done: int, total: int) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from nonpu.dtypes import DType
-from nonpu.ops import OPS
+from nonpu.ops import find
 from nonpu.verify import oracles, rounding, ulp
 from nonpu.verify.golden import oracle
 from nonpu.verify.sweeps import argument_sets
@@ -103,18 +103,17 @@ def jobs(
     operators: Sequence[str], *, count: int = COUNT, seed: int = 0, engines: tuple[str, ...] = ENGINES
 ) -> list[Job]:
     """Return what is to be measured for operators given by their Python names, the longest first."""
-    known = {op.python_name: op for op in OPS}
     return [
         Job(name, dtype.name, tuple(scalars), count, seed, engines)
         for name in operators
-        for dtype in known[name].kernels
+        for dtype in find(name).kernels
         for scalars in oracles.formula(name).SCALARS
     ]
 
 
 def measure(job: Job) -> list[Measured]:
     """Measure every engine of a job on the same arguments."""
-    op = next(op for op in OPS if op.python_name == job.operator)
+    op = find(job.operator)
     dtype = DType[job.dtype]
     found = [Measured(engine, op.name, job.dtype, job.scalars) for engine in job.engines]
     functions = [_FUNCTIONS[engine](op, dtype) for engine in job.engines]

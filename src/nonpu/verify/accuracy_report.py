@@ -7,7 +7,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from nonpu.dtypes import DType
-from nonpu.ops import OPS
+from nonpu.ops import OPS, find
 from nonpu.verify import accuracy, oracles
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ def share(part: int, whole: int) -> str:
 
 def held(result: Measured) -> bool:
     """Return whether an operator of ours keeps its bound, and the documented formula at infinities and NaN."""
-    op = next(op for op in OPS if op.name == result.operator)
-    bound = op.bounds[DType[result.dtype]]
+    bound = find(result.operator).bounds[DType[result.dtype]]
     correct = bound != 0.5 or result.right == result.elements  # a tie errs by 0.5 either way
     return result.largest <= bound and correct and result.special_wrong == 0
 
@@ -84,7 +83,7 @@ def table(results: Sequence[Measured]) -> list[list[str]]:
     rows = [header]
     for name, dtype, scalars, ours, theirs in groups(results):
         mine = accuracy.merged(ours)
-        bound = next(op for op in OPS if op.name == name).bounds[DType[dtype]]
+        bound = find(name).bounds[DType[dtype]]
         row = [name, dtype, scalars, f"{mine.elements:,}", number(mine.largest), f"{bound:g}", mine.where]
         row.append(share(mine.right, mine.elements))
         if theirs:
