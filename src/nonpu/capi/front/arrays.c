@@ -51,7 +51,7 @@ static PyObject *layouts(PyObject *Py_UNUSED(module), PyObject *const *arrays, P
    done, because the output is read-only, or for a reason of nonpu_run_ready. */
 static PyObject *run_on(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t count)
 {
-    const void *addresses[OPERANDS] = { NULL };
+    uintptr_t addresses[OPERANDS] = { 0 };
     const nonpu_ready *ready = count ? PyLong_AsVoidPtr(arguments[0]) : NULL;
     if (!ready) {
         if (!PyErr_Occurred())
@@ -63,12 +63,12 @@ static PyObject *run_on(PyObject *Py_UNUSED(module), PyObject *const *arguments,
     for (Py_ssize_t i = 1; i < count; i++) {
         if (Py_TYPE(arguments[i]) != array_type)
             Py_RETURN_FALSE;
-        addresses[i - 1] = PyArray_DATA((PyArrayObject *)arguments[i]);
+        addresses[i - 1] = (uintptr_t)PyArray_DATA((PyArrayObject *)arguments[i]);
     }
     if (!(PyArray_FLAGS((PyArrayObject *)arguments[1]) & NPY_ARRAY_WRITEABLE))
         Py_RETURN_FALSE;
     int failed;
-    const void *const *a = addresses;
+    const uintptr_t *a = addresses;
     if (ready->launch.cost < SHORT) {
         failed = nonpu_run_ready(ready, a[0], a[1], a[2], a[3], a[4], a[5]);
     } else {

@@ -73,11 +73,8 @@ int32_t nonpu_execute(uintptr_t executor, uintptr_t stream);   /* stream 0: the 
 int32_t nonpu_run(const nonpu_launch *launch);
 int32_t nonpu_run_plan(const nonpu_plan *plan);
 /* 0: done. 1: the product has changed, inputs overlap the output partly, or it could not run; nothing was done. */
-int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
-                        const void *d, const void *e);
-/* The same with numbers for addresses. */
-int32_t nonpu_run_ready_at(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                           uintptr_t e);
+int32_t nonpu_run_ready(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                        uintptr_t e);
 void nonpu_set_threads(int32_t count);                         /* 0: as the environment says */
 int32_t nonpu_get_threads(void);
 

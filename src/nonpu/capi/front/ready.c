@@ -12,8 +12,8 @@ static int disturbs(const nonpu_ready *ready, int64_t index, uintptr_t output, u
     return !apart && !(input == output && ready->same_layout[index]);
 }
 
-int32_t nonpu_run_ready_at(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
-                           uintptr_t e)
+int32_t nonpu_run_ready(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
+                        uintptr_t e)
 {
     const uintptr_t addresses[6] = { output, a, b, c, d, e };
     const char *product = getenv("NONPU_PRODUCT");
@@ -26,10 +26,4 @@ int32_t nonpu_run_ready_at(const nonpu_ready *ready, uintptr_t output, uintptr_t
         launch.operand[i].data = addresses[i] + ready->start[i];
     }
     return nonpu_run(&launch) != 0;
-}
-
-int32_t nonpu_run_ready(const nonpu_ready *ready, const void *output, const void *a, const void *b, const void *c,
-                        const void *d, const void *e)
-{
-    return nonpu_run_ready_at(ready, (uintptr_t)output, (uintptr_t)a, (uintptr_t)b, (uintptr_t)c, (uintptr_t)d, (uintptr_t)e);
 }

@@ -116,7 +116,7 @@ def one_call(op: Op, *, guarded: bool) -> Callable[..., Any]:
         "_op": op,
         "_plain": PLAIN,
         "_run": call.run,
-        "_run_ready": lib.nonpu_run_ready_at,
+        "_run_ready": lib.nonpu_run_ready,
         "_tensor": Tensor,
         "_tracing": torch._C._is_tracing,
         "_transforms": torch._C._are_functorch_transforms_active,
