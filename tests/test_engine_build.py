@@ -304,7 +304,7 @@ class Launch:
     """A launch record, filled word by word as its C declaration orders them."""
 
     def __init__(self, kernel: str, shape: tuple[int, int], tile: tuple[int, int], outer: tuple[int, ...]) -> None:
-        self.words = [0] * 86
+        self.words = [0] * 87
         self.words[1] = load.address(kernel)
         self.words[4:8] = [*shape, *tile]
         self.words[8] = len(outer)
@@ -314,7 +314,7 @@ class Launch:
 
     def add(self, array: np.ndarray, move: str | None, item: int) -> None:
         """Add an operand whose last two axes are the tile axes."""
-        place = 20 + 11 * self.words[2]
+        place = 21 + 11 * self.words[2]
         self.words[2] += 1
         rows, columns = array.strides[-2:]
         record = [array.ctypes.data, load.address(move) if move else 0, item, rows, columns, *array.strides[:-2]]
@@ -322,7 +322,7 @@ class Launch:
 
     def run(self, first: int, last: int) -> None:
         """Run some of the tiles."""
-        record = (ctypes.c_int64 * 86)(*self.words)
+        record = (ctypes.c_int64 * 87)(*self.words)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         kind(load.address("nonpu_elementwise"))(ctypes.addressof(record), first, last)
 
@@ -393,15 +393,37 @@ def test_driver_runs_contiguous_operands_in_place_and_streams_results() -> None:
         launch.add(grad, None, 4)
         launch.add(x, None, 4)
         guard = memory[0].copy()
-        launch.run(0, launch.tiles)
-        assert np.array_equal(out, expected)
         guard[offset : offset + count] = expected
-        assert np.array_equal(memory[0], guard)
+        for part in (0, 16, 128):
+            out[:] = 0
+            launch.words[20] = part
+            launch.run(0, launch.tiles)
+            assert np.array_equal(out, expected)
+            assert np.array_equal(memory[0], guard)
         direct = Launch("nonpu_leaky_relu_backward_float32", (1, count), (1, 4096), ())
         for array in (grad, grad, x):
             direct.add(array, None, 4)
         direct.run(0, direct.tiles)
         assert np.array_equal(grad, expected)
+
+
+def test_driver_computes_rows_in_parts_beside_one_number_and_a_repeated_row() -> None:
+    random = np.random.default_rng(5)
+    grad = random.normal(size=(7, 300)).astype(np.float32)
+    for kernel, x in (
+        ("nonpu_leaky_relu_backward_float32_splat_1", np.broadcast_to(grad[:, :1], grad.shape)),
+        ("nonpu_leaky_relu_backward_float32", np.broadcast_to(grad[:1], grad.shape)),
+    ):
+        out = np.zeros((7, 303), np.float32)
+        launch = Launch(kernel, grad.shape, (1, 300), ())
+        launch.words[20] = 64
+        launch.add(out[:, 1:301], "nonpu_stream_float32", 4)
+        launch.add(grad, None, 4)
+        launch.add(x, None, 4)
+        launch.run(1, 6)
+        expected = np.zeros_like(out)
+        expected[1:6, 1:301] = np.where(x > 0, grad, grad * np.float32(0.5))[1:6]
+        assert np.array_equal(out, expected)
 
 
 # Loading --------------------------------------------------------------------------------------------------------------

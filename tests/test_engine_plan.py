@@ -97,3 +97,17 @@ def test_contiguous_launches_are_divided_so_that_threads_end_together(dtype: DTy
         assert columns == count or columns * dtype.itemsize >= plan.LEAST
         assert launch.tiles == -(-count // columns)
     assert launch.tiles >= plan.GRAINS
+
+
+def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
+    """A part is eight cache lines; what is staged anyway, or takes the kernel longer than memory, is not divided."""
+    rows = (16384, 1)
+    for dtype, elements in ((DType.FLOAT, 128), (DType.DOUBLE, 64), (DType.BFLOAT16, 0)):
+        record = planned((1024, 16384), rows, rows, rows, dtype=dtype)
+        assert moved(record) == [True, False, False]
+        assert record.main.part == elements
+        assert record.main.tile_columns == (16384 if elements else plan.BLOCK)
+    for steps in ((0, 1), (1, 0)):
+        assert planned((1024, 16384), rows, rows, steps).main.part == 128
+    assert planned((1024, 16384), rows, rows, (32768, 2)).main.part == 0
+    assert planned((512, 8192), (8192, 1), (8192, 1), (8192, 1)).main.part == 0

@@ -120,6 +120,18 @@ store_fence = operation(types.none, (), call("llvm.x86.sse.sfence", ir.VoidType(
 """Order non-temporal stores before everything that follows; nothing where `stream_line` stores plainly."""
 
 
+
+def _emit_prefetch(builder: Any, address: Any) -> None:
+    kind = (POINTER, INT32, INT32, INT32)
+    function = external(builder, "llvm.prefetch.p0", ir.VoidType(), kind)
+    reading, keep, data = (ir.Constant(INT32, number) for number in (0, 3, 1))
+    builder.call(function, [builder.inttoptr(address, POINTER), reading, keep, data])
+
+
+prefetch = operation(types.none, (i8,), _emit_prefetch)
+"""``prefetch(address)``: ask for the cache line that holds an address, which need not exist."""
+
+
 def stack(size: int) -> Any:
     """Return a function without arguments that gives the address of ``size`` bytes of stack, 64-byte aligned."""
 

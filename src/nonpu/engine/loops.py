@@ -26,19 +26,20 @@ from nonpu.engine.intrinsics import (
     i8,
     load_i8,
     map_tuple,
+    prefetch,
     stack,
     store_fence,
     store_i8,
     to_single,
     words,
 )
-from nonpu.engine.plan import BLOCK, MAX_OPERANDS
+from nonpu.engine.plan import BLOCK, LINE, MAX_OPERANDS
 
 Scalar = Callable[..., Any]
 
 # The launch record, in 8-byte words (module plan describes the fields).
-KERNEL, OPERANDS, ROWS, COLUMNS, TILE_ROWS, TILE_COLUMNS, OUTER_RANK, OUTER_SHAPE, PARAMETERS, FIRST_OPERAND = (
-    1, 2, 4, 5, 6, 7, 8, 9, 15, 20
+KERNEL, OPERANDS, ROWS, COLUMNS, TILE_ROWS, TILE_COLUMNS, OUTER_RANK, OUTER_SHAPE, PARAMETERS, PART, FIRST_OPERAND = (
+    1, 2, 4, 5, 6, 7, 8, 9, 15, 20, 21
 )  # fmt: skip
 OPERAND_WORDS = 11
 MOVE, ITEM, ROW_STRIDE, COLUMN_STRIDE, OUTER_STRIDES = 1, 2, 3, 4, 5
@@ -276,9 +277,42 @@ def _bring(launch: Any, index: Any, place: Any, tile: Any, same_size: Any) -> An
 
 
 @njit(no_cpython_wrapper=True)
+def _step(launch: Any, index: Any) -> Any:
+    """Return the distance of an input's elements where the kernel reads them: 0 for one number, else contiguous."""
+    operand = _operand(launch, index)
+    is_number = _word(operand, MOVE) == 0 and _word(operand, COLUMN_STRIDE) == 0
+    return 0 if is_number else _word(operand, ITEM)
+
+
+@njit(no_cpython_wrapper=True)
+def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: Any) -> None:
+    """Compute and move out a row in parts that end where cache lines do, and ask for the next part of each input.
+
+    While stores past the caches drain, nothing else would read ahead.
+    """
+    output, part = _operand(launch, 0), _word(launch, PART)
+    move, item, target = _word(output, MOVE), _word(output, ITEM), _word(output_place, HELD)
+    done, size = 0, part - (target & (LINE - 1)) // item
+    while done < columns:
+        size = min(size, columns - done)
+        call_kernel(_word(launch, KERNEL), addresses, size, launch + 8 * PARAMETERS)
+        for index in range(1, _word(launch, OPERANDS)):
+            following = _word(addresses, index) + size * _step(launch, index)
+            for line in range(part * _step(launch, index) // LINE):
+                prefetch(following + LINE * line)
+            _set(addresses, index, following)
+        call_move(move, target + done * item, 0, item, _word(addresses, 0), 0, item, 1, size)
+        done += size
+        size = part
+
+
+@njit(no_cpython_wrapper=True)
 def _compute(launch: Any, addresses: Any, output_place: Any, tile: Any) -> None:
     """Call the kernel and move the result out.  Without a kernel, operand 1 is what is moved out."""
     _, _, rows, columns = tile
+    if _word(launch, PART) > 0:
+        _compute_in_parts(launch, addresses, output_place, columns)
+        return
     computed = _word(addresses, 1)
     if _word(launch, KERNEL) != 0:
         call_kernel(_word(launch, KERNEL), addresses, rows * columns, launch + 8 * PARAMETERS)

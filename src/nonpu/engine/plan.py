@@ -28,6 +28,8 @@ BLOCK = 1024
 FAR_BLOCK, CACHED = 256, 1 << 20
 """Strided operands that do not fit into the second-level cache are moved in smaller blocks: then the cache lines that a
 move has fetched, twice or more what it uses of them, leave the first-level cache to the next ones."""
+LINE = 64
+"""Bytes of a cache line."""
 CHUNK = 16384
 """Elements per kernel call where nothing is staged; also the grain in which threads share the work."""
 LEAST, GRAINS = 32 << 10, 16
@@ -40,6 +42,11 @@ TRANSPOSED_ROWS = 16
 """Rows of a tile when an operand runs fastest along the row axis: a whole cache line of 4-byte elements."""
 STREAM_BYTES = 32 << 20
 """Outputs of at least this size are written past the caches (non-temporal stores)."""
+PART = 512
+"""Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
+while such stores drain, so that large parts take up to 1.5 times as long."""
+LIGHT = 1 / 16
+"""Nanoseconds per byte of the result up to which memory, not the kernel, takes the time."""
 MOVE_COST = 0.25
 """Nanoseconds per staged element: less where vectors move it, more in a transposition."""
 
@@ -211,7 +218,8 @@ def _launch(
     stream = direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
-    if not all(direct) and tile_rows * tile_columns > BLOCK:
+    part = PART // item if stream and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
+    if not part and not all(direct) and tile_rows * tile_columns > BLOCK:
         tile_columns = BLOCK
     row_extent = extents[rows] if rows >= 0 else 1
     outer = [axis for axis in range(columns) if axis != rows]
@@ -228,6 +236,7 @@ def _launch(
         launch.outer_shape[i] = extents[axis]
     for i, value in enumerate(parameters):
         launch.parameters[i] = value
+    launch.part = part
     launch.cost = int(count * (cost + MOVE_COST * direct.count(False))) + 1
     for i, view in enumerate(views):
         operand = launch.operand[i]

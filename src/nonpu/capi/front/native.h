@@ -19,6 +19,7 @@ typedef struct nonpu_launch {
     int64_t outer_rank, outer_shape[6];
     double parameters[4];
     int64_t cost;                   /* estimated nanoseconds of the whole launch on one thread */
+    int64_t part;                   /* elements of a tile that are computed and moved out at a time; 0: all */
     nonpu_operand operand[6];
 } nonpu_launch;
 
