@@ -100,7 +100,7 @@ def _kernel(kernel: Any, dtype: str, inputs: int) -> Any:
     fast, unit = _fast(kernel)
     if fast is None:
         return loops.kernel(kernel.function, kernel.compute.python_name, dtype, inputs)
-    return guarded.guarded(kernel.function, dtype, inputs, fast, unit, kernel.fast.trial)
+    return guarded.guarded(kernel.function, dtype, inputs, fast, unit, kernel.fast.trial, kernel.fast.values)
 
 
 def _move_sources() -> Iterator[Source]:

@@ -151,6 +151,13 @@ def reader(dtype: str, compute: str) -> Any:
 
 
 @njit(no_cpython_wrapper=True)
+def positive_half(base: Any, index: Any, stride: Any, offset: Any) -> Any:
+    """Return 1, as a FLOAT, where the FLOAT16 in memory is above 0, and 0 elsewhere, NaN included."""
+    bits = machine.load_u2(base, index, stride, offset)
+    return np.float32(1.0) if np.uint16(bits - np.uint16(1)) < np.uint16(0x7C00) else np.float32(0.0)
+
+
+@njit(no_cpython_wrapper=True)
 def _same(value: Any) -> Any:
     return value
 

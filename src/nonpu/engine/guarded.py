@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, positive_half, reader
 from nonpu.engine.intrinsics import (
     COPY,
     absolute_single,
@@ -41,6 +41,7 @@ from nonpu.engine.intrinsics import (
     words,
 )
 from nonpu.engine.loops import element_of, specialise
+from nonpu.engine.plan import MAX_OPERANDS
 
 Scalar = Callable[..., Any]
 
@@ -52,13 +53,14 @@ FIRST, STEP = 0x3F800000, 13
 MANY = 8192
 """From so many elements on a trial of all significands costs little."""
 
-BLOCK = 256
-"""Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again."""
+BLOCK, SHORT_BLOCK = 512, 256
+"""Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again.  The
+short ones are for types of which blocks often have such."""
 
 # FLOAT bits that a type of 16 bits cuts off, and the pattern of a tie in them.
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
 HALF_UP, LOWER, UPPER, EVEN = np.uint32(0x8000), np.uint32(0xFFFF), np.uint32(0xFFFF0000), np.uint32(0xFFFEFFFF)
-NOTHING, SOMETHING = np.uint32(0), np.uint32(1)
+NOTHING, SOMETHING = np.uint32(0), np.uint32(0xFFFFFFFF)
 SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
 
 
@@ -159,6 +161,7 @@ def guarded(
     fast: tuple[Scalar, str, int | None],
     unit: tuple[Scalar, str, int | None] | None = None,
     trial: Scalar | None = None,
+    values: int | None = None,
 ) -> Any:
     """Return ``entry(operands, count, parameters)`` like `nonpu.engine.loops.kernel`.
 
@@ -181,16 +184,18 @@ def guarded(
     trial : callable, optional
         For FLOAT16 and one parameter, ``function(significand, parameter, neighbour) -> in doubt``: if it returns False
         for every significand in [1, 2), all values of `fast` for the neighbour are right for the parameter.
+    values : int, optional
+        For FLOAT16, how many inputs `fast` needs; of the others it only needs whether they are positive.
     """
     parameters = len(inspect.signature(careful).parameters) - inputs * (2 if dtype in COMPONENT else 1)
     wide_of = words(f8, parameters)
     addresses_of = words(i8, inputs)
     narrow = _single if fast[1] == "float32" else _same
     scratch = stack(BLOCK * ITEM_SIZE[dtype])
-    run = _blocks(careful, dtype, *fast)
+    run = _blocks(careful, dtype, *fast, values=values)
     run_unit = _blocks(careful, dtype, *unit) if unit else run
     has_unit = unit is not None
-    all_sure = _trial(trial, fast) if trial else _never_sure
+    all_sure = _trial(trial, fast, values) if trial else _never_sure
 
     def entry(operands: Any, count: Any, parameters: Any) -> None:
         output, sources, wide = load_i8(operands, 0, 8, 0), addresses_of(operands + 8), wide_of(parameters)
@@ -211,13 +216,13 @@ def _never_sure(output: Any, sources: Any, numbers: Any, count: Any) -> Any:
     return False
 
 
-def _trial(trial: Scalar, fast: tuple[Scalar, str, int | None]) -> Any:
+def _trial(trial: Scalar, fast: tuple[Scalar, str, int | None], values: int | None) -> Any:
     """Return ``all_sure(output, sources, numbers, count)``: compute all of it if a trial finds no doubt.
 
     The trial may also find that the parameter's neighbour gives the right results everywhere.
     """
     in_doubt = specialise(trial, fast[1])
-    element = _real_element(specialise(fast[0], fast[1]), fast[1], "float16", _unsure)
+    element = _real_element(specialise(fast[0], fast[1]), fast[1], "float16", _unsure, values)
 
     @njit(no_cpython_wrapper=True)
     def attempt(index: Any, start: Any, parameter: Any, neighbour: Any) -> Any:
@@ -245,11 +250,14 @@ def _trial(trial: Scalar, fast: tuple[Scalar, str, int | None]) -> Any:
     return all_sure
 
 
-def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int | None) -> Any:
+def _blocks(
+    careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int | None, values: int | None = None
+) -> Any:
     """Return the loop over blocks."""
     stride, accurate = ITEM_SIZE[dtype], element_of(specialise(careful, "float64"), dtype, "float64")
+    block_size = SHORT_BLOCK if dtype == "float16" and error else BLOCK
     marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
-    first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error)
+    first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error, values)
     list_marked = _lister(2 if dtype == "bfloat16" and error is not None else 1)
 
     @njit(no_cpython_wrapper=True)
@@ -268,7 +276,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int 
             in_place = in_place or source == output
         start = 0
         while start < count:
-            size = min(BLOCK, count - start)
+            size = min(block_size, count - start)
             target = block - start * stride if in_place else output
             if first_pass(size, start, target, sources, numbers, marks):
                 mark_pass(size, start, target, sources, numbers, marks)
@@ -280,12 +288,12 @@ def _blocks(careful: Scalar, dtype: str, fast: Scalar, compute: str, error: int 
     return run
 
 
-def _passes(fast: Any, compute: str, dtype: str, error: int | None) -> tuple[Any, Any]:
+def _passes(fast: Any, compute: str, dtype: str, error: int | None, values: int | None) -> tuple[Any, Any]:
     """Return the pass that computes a block, ``-> any doubt``, and the one that marks its doubtful elements."""
     if dtype in COMPONENT:
         plain = _complex_element(fast, compute, dtype)
     else:
-        plain = _real_element(fast, compute, dtype, doubt_of(dtype, error))
+        plain = _real_element(fast, compute, dtype, doubt_of(dtype, error), values)
 
     @njit(no_cpython_wrapper=True)
     def marking(index: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
@@ -314,17 +322,25 @@ def _passes(fast: Any, compute: str, dtype: str, error: int | None) -> tuple[Any
     return compute_block, mark_block
 
 
-def _real_element(fast: Any, compute: str, dtype: str, doubtful: Any) -> Any:
+def _real_element(fast: Any, compute: str, dtype: str, doubtful: Any, values: int | None = None) -> Any:
     """Return ``element(index, start, output, sources, numbers) -> doubtful``."""
     stride, read, (encode, store) = ITEM_SIZE[dtype], reader(dtype, compute), converter(compute, dtype)
+    needed, only_sign = MAX_OPERANDS if values is None else values, positive_half if dtype == "float16" else read
 
     @njit(no_cpython_wrapper=True)
     def load(index: Any, address: Any) -> Any:
         return read(address, index, stride, 0)
 
     @njit(no_cpython_wrapper=True)
+    def load_sign(index: Any, address: Any) -> Any:
+        return only_sign(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
     def element(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
-        value, sure = fast(*(map_tuple(load, start + index, sources) + numbers))
+        inputs = (
+            map_tuple(load, start + index, sources)[:needed] + map_tuple(load_sign, start + index, sources)[needed:]
+        )
+        value, sure = fast(*(inputs + numbers))
         store(output, start + index, stride, 0, encode(value))
         return doubtful(value, sure)
 

@@ -120,7 +120,6 @@ store_fence = operation(types.none, (), call("llvm.x86.sse.sfence", ir.VoidType(
 """Order non-temporal stores before everything that follows; nothing where `stream_line` stores plainly."""
 
 
-
 def _emit_prefetch(builder: Any, address: Any) -> None:
     kind = (POINTER, INT32, INT32, INT32)
     function = external(builder, "llvm.prefetch.p0", ir.VoidType(), kind)

@@ -45,7 +45,7 @@ def leaky_relu_trial(grad: float, slope: float, neighbour: float) -> bool:
 
 # The product of a 16-bit float and a FLOAT slope is exact in DOUBLE (at most 35 bits), so that rounding the result to
 # 16 bits is the only rounding; in FLOAT it would be the second one.
-HALF = Fast(leaky_relu_half, DType.FLOAT, trial=leaky_relu_trial)
+HALF = Fast(leaky_relu_half, DType.FLOAT, trial=leaky_relu_trial, values=1)
 BRAIN = Fast(leaky_relu_brain, DType.FLOAT)
 KERNELS = {
     DType.FLOAT: Kernel(leaky_relu_backward, DType.FLOAT),

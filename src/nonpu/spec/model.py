@@ -248,9 +248,12 @@ class Fast:
         For FLOAT16 and one parameter: takes a significand of the first input, the parameter and a neighbour of it or
         the parameter itself; returns whether the neighbour may give another result. If it does not for any significand
         in [1, 2), `function` with the neighbour computes everything.
+    values : int or None
+        Of how many inputs the value counts; `function` only compares the others with 0, and for FLOAT16 they are 1
+        where they are positive and 0 elsewhere, which is quicker than to widen them. None: of all.
     """
 
-    __slots__ = ("compute", "error", "function", "trial")
+    __slots__ = ("compute", "error", "function", "trial", "values")
 
     def __init__(
         self,
@@ -258,11 +261,13 @@ class Fast:
         compute: DType,
         error: int | None = 0,
         trial: Callable[..., Any] | None = None,
+        values: int | None = None,
     ) -> None:
         self.function = function
         self.compute = compute
         self.error = error
         self.trial = trial
+        self.values = values
 
 
 class Kernel:
