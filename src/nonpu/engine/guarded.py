@@ -41,7 +41,7 @@ from nonpu.engine.intrinsics import (
     words,
 )
 from nonpu.engine.loops import element_of, specialise
-from nonpu.engine.plan import MAX_OPERANDS
+from nonpu.engine.plan import LINE, MAX_OPERANDS
 
 Scalar = Callable[..., Any]
 
@@ -274,9 +274,9 @@ def _blocks(
         in_place = False  # an input that is overwritten is still needed for the second look
         for source in sources:
             in_place = in_place or source == output
-        start = 0
+        start, size = 0, block_size - (output & (LINE - 1)) // stride  # the other blocks begin with a cache line
         while start < count:
-            size = min(block_size, count - start)
+            size = min(size, count - start)
             target = block - start * stride if in_place else output
             if first_pass(size, start, target, sources, numbers, marks):
                 mark_pass(size, start, target, sources, numbers, marks)
@@ -284,6 +284,7 @@ def _blocks(
             if in_place:
                 each_index(copy_back, size, (output + start * stride, block))
             start += size
+            size = block_size
 
     return run
 

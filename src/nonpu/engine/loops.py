@@ -44,6 +44,8 @@ KERNEL, OPERANDS, ROWS, COLUMNS, TILE_ROWS, TILE_COLUMNS, OUTER_RANK, OUTER_SHAP
 OPERAND_WORDS = 11
 MOVE, ITEM, ROW_STRIDE, COLUMN_STRIDE, OUTER_STRIDES = 1, 2, 3, 4, 5
 MAX_OUTER = 6
+MANY = 1024
+"""From so many elements on, those before the first cache line of the result are computed on their own."""
 
 # What the driver remembers of an operand, in words: its address at the current outer indices, its block, and the
 # address in memory of the tile that is in the block.
@@ -102,7 +104,7 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
     element = element_of(scalar, dtype, compute)
     addresses_of = words(i8, inputs)
     parameters_of = words(f8, len(inspect.signature(function).parameters) - inputs * parts)
-    narrow = to_single if compute == "float32" else _same
+    narrow, size_of_item = to_single if compute == "float32" else _same, ITEM_SIZE[dtype]
 
     @njit(no_cpython_wrapper=True)
     def parameter(index: Any, value: Any) -> Any:
@@ -110,7 +112,12 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
 
     def entry(operands: Any, count: Any, parameters: Any) -> None:
         numbers = map_tuple(parameter, 0, parameters_of(parameters))
-        each_index(element, count, (0, load_i8(operands, 0, 8, 0), addresses_of(operands + 8), numbers))
+        output, sources = load_i8(operands, 0, 8, 0), addresses_of(operands + 8)
+        start, size = 0, until_line(output, size_of_item) if count >= MANY else count
+        while start < count:
+            each_index(element, size, (start, output, sources, numbers))
+            start += size
+            size = count - start
 
     if dtype != "bfloat16":
         return entry
@@ -123,6 +130,12 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
         each_index(element, count & 1, (count - 1, output, sources, numbers))
 
     return entry_of_pairs
+
+
+@njit(no_cpython_wrapper=True)
+def until_line(address: Any, item: Any) -> Any:
+    """Return how many items lie between an address and the next cache line: stores across lines take twice the time."""
+    return (-address & (LINE - 1)) // item
 
 
 def element_of(scalar: Any, dtype: str, compute: str) -> Any:
