@@ -264,7 +264,7 @@ def rough_slope(scale: float, m: float, one_plus: float, low: float, negative: b
     """The derivative within 5 ulps, for results of 16 bits."""
     e = fma(scale, m, scale)
     t = fma(scale, m, one_plus + scale) + low
-    v = e * (t / fma(e, 2.0 + e, 1.0))
+    v = e * t / fma(e, 2.0 + e, 1.0)
     return v if negative else 1.0 - v
 
 
@@ -308,14 +308,15 @@ KERNELS = {
         unit=Fast(DOUBLE_UNIT, DType.DOUBLE),
     ),
 }
-# The errors are measured over all 65,536 values of x: 4.5 ulps of FLOAT for beta = 1, 4.8 for others.
+# The errors are measured over all 65,536 values of x, in ulps of FLOAT and with the rounding of the last product.  For
+# beta = 1 they lie between -4.41 and 3.84 (FLOAT16), -3.9 and 3.6 (BFLOAT16); for 300 others they stay below 5.8.
 KERNELS |= {
     dtype: Kernel(
         swish_backward,
         DType.DOUBLE,
         cost=0.6,
         fast=Fast(SHORT_GENERAL, DType.FLOAT, error=7),
-        unit=Fast(SHORT_UNIT, DType.FLOAT, error=6),
+        unit=Fast(SHORT_UNIT, DType.FLOAT, error=4),
     )
     for dtype in (DType.FLOAT16, DType.BFLOAT16)
 }
