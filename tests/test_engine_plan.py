@@ -17,7 +17,11 @@ GRADIENT, FORWARD, RESULT = 1 << 30, 2 << 30, 3 << 30
 
 
 def planned(
-    shape: tuple[int, ...], *elements: tuple[int, ...], dtype: DType = DType.FLOAT, stored: DType | None = None
+    shape: tuple[int, ...],
+    *elements: tuple[int, ...],
+    dtype: DType = DType.FLOAT,
+    stored: DType | None = None,
+    cost: float = 0.2,
 ) -> Any:
     """Return the main launch for the result, the gradient and the forward value with these strides in elements."""
     record = ffi.new("nonpu_plan *")
@@ -26,7 +30,7 @@ def planned(
         View(start, kind, tuple(step * kind.itemsize for step in steps))
         for start, kind, steps in zip((RESULT, GRADIENT, FORWARD), types, elements, strict=True)
     ]
-    fill(record, SIGMOID + dtype.python_name, dtype, shape, views, (), 0.2)
+    fill(record, SIGMOID + dtype.python_name, dtype, shape, views, (), cost)
     assert record.launches == 1
     assert record.temporary == 0
     return record
@@ -111,3 +115,6 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
     assert planned((1024, 16384), rows, rows, (32768, 2)).main.part == 0
     assert planned((512, 8192), (8192, 1), (8192, 1), (8192, 1)).main.part == 0
+    heavy = planned((1024, 16384), rows, rows, rows, cost=0.5).main
+    assert (heavy.operand[0].move, heavy.part) == (address("nonpu_stream_float32"), 0)
+    assert planned((1024, 16384), rows, rows, rows, cost=0.6).main.operand[0].move == 0

@@ -45,8 +45,9 @@ STREAM_BYTES = 32 << 20
 PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
-LIGHT = 1 / 16
-"""Nanoseconds per byte of the result up to which memory, not the kernel, takes the time."""
+LIGHT, HEAVY = 1 / 16, 1 / 7
+"""Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
+kernel hides what plain stores cost."""
 MOVE_COST = 0.25
 """Nanoseconds per staged element: less where vectors move it, more in a transposition."""
 
@@ -215,7 +216,8 @@ def _launch(
     rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat)
     if splat and direct[splat]:
         kernel = f"{kernel}_splat_{splat - 1}"
-    stream = direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
+    light = cost <= HEAVY * item
+    stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
     part = PART // item if stream and kernel and all(direct[1:]) and cost <= LIGHT * item else 0

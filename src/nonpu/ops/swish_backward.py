@@ -303,7 +303,7 @@ KERNELS = {
     DType.DOUBLE: Kernel(
         swish_backward_double,
         DType.DOUBLE,
-        cost=1.1,
+        cost=1.3,
         fast=Fast(DOUBLE_GENERAL, DType.DOUBLE),
         unit=Fast(DOUBLE_UNIT, DType.DOUBLE),
     ),

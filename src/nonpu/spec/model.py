@@ -241,9 +241,10 @@ class Fast:
     compute : DType
         FLOAT, or DOUBLE for DOUBLE and COMPLEX128 elements.
     error : int or None
-        What the error of a sure value in ulps of FLOAT is below, or below that and one more where the value is too small;
-        used for elements of 16 bits, to find the values whose rounding is in doubt. None, for BFLOAT16: values are the exact results rounded to FLOAT, and in the place of
-        ``sure`` the function returns a number that is 0 where the value is exact, so that a tie is not in doubt.
+        What the error of a sure value in ulps of FLOAT is below, or below that and one more where the value is too
+        small; used for elements of 16 bits, to find the values whose rounding is in doubt. None, for BFLOAT16: values
+        are the exact results rounded to FLOAT, and in the place of ``sure`` the function returns a number that is 0
+        where the value is exact, so that a tie is not in doubt.
     trial : callable or None
         For FLOAT16 and one parameter: takes a significand of the first input, the parameter and a neighbour of it or
         the parameter itself; returns whether the neighbour may give another result. If it does not for any significand
