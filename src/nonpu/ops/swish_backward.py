@@ -277,12 +277,12 @@ def swish_fast(exp: Exp, slope: Slope, far: float, close: float) -> tuple[Unit, 
         return grad * slope(scale, m, 1.0 + a, -0.0, x < 0.0), fma(grad, 0.0, a) >= far
 
     def general(grad: float, x: float, beta: float) -> tuple[float, bool]:
-        z = x * beta
-        z_low = fma(x, beta, -z)
-        a, a_low = -abs(z), z_low if z < 0.0 else -z_low
+        size, minus = abs(x), -abs(beta)
+        a = size * minus
+        a_low = fma(size, minus, -a)
         r, scale, m = exp(a, a_low)
         sure = (fma(grad, 0.0, a) >= far) & (abs(r) > close)  # a NaN where anything is not finite
-        return grad * slope(scale, m, 1.0 + a, a_low, z < 0.0), sure
+        return grad * slope(scale, m, 1.0 + a, a_low, (x < 0.0) != (beta < 0.0)), sure
 
     return unit, general
 
