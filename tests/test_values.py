@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import math
+import platform
 from collections.abc import Sequence
 from typing import Any
 
@@ -294,6 +296,41 @@ def test_complex_sigmoid_of_infinities_and_nan(dtype):
     found = nonpu.sigmoid_backward(every[:, None], every[None, :])
     expected = oracle("sigmoid_backward").golden([every[:, None], every[None, :]], (), dtype, dtype)
     assert np.array_equal(np.isfinite(found), np.isfinite(expected))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX)
+def test_complex_sigmoid_does_not_depend_on_what_overflows_beside_it(dtype):
+    """Elements of all sizes, each alone, in one array, and in place: the same bits, in blocks of any size."""
+    component = rounding.COMPONENT[dtype]
+    rng = np.random.default_rng(28)
+    count, reach = 20_000, 70 if dtype == DType.COMPLEX64 else 600
+    sizes = [rng.standard_normal(count) * 2.0 ** rng.integers(-reach, reach, count) for _ in range(2)]
+    others = [rng.standard_normal(count) * 2.0 ** rng.integers(-3, 3, count) for _ in range(2)]
+    plain = rng.random(count) < 0.9  # most blocks have some that under- or overflow, some have none
+    plain[5000:9000] = True
+    parts = [np.where(plain, other, size) for size, other in zip(sizes, others, strict=True)]
+    grad = complex_array([parts[0], others[1]], dtype)
+    y = complex_array([others[0], parts[1]], dtype)
+    whole = nonpu.sigmoid_backward(grad, y)
+    assert rounding.numpy_dtype(component) == whole.real.dtype
+    alone = np.concatenate([nonpu.sigmoid_backward(grad[i : i + 1], y[i : i + 1]) for i in range(0, count, 7)])
+    assert alone.tobytes() == whole[::7].tobytes()
+    in_place = grad.copy()
+    assert nonpu.sigmoid_backward(in_place, y, out=in_place).tobytes() == whole.tobytes()
+    halves = [nonpu.sigmoid_backward(grad[part], y[part]) for part in (slice(0, 6501), slice(6501, count))]
+    assert np.concatenate(halves).tobytes() == whole.tobytes()
+
+
+def test_complex_sigmoid_leaves_raised_flags_raised():
+    """Of C's floating-point environment: what the program has raised before stays."""
+    library = ctypes.CDLL("libm.so.6")
+    division, every = 4 if platform.machine() == "x86_64" else 2, 0x3D if platform.machine() == "x86_64" else 0x1F
+    values = np.full(100, 1e-30 + 1j, np.complex64)
+    library.feclearexcept(every)
+    library.feraiseexcept(division)
+    nonpu.sigmoid_backward(values, values)
+    assert library.fetestexcept(division) == division
+    library.feclearexcept(every)
 
 
 # Gradient and y of COMPLEX64: found by search in designs that were given up (3.3, 4.0 and, near the subnormal numbers,

@@ -150,6 +150,7 @@ class Machine:
     def __init__(self, level: str) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()
         architecture = platform.machine()
         self.triple = f"{architecture}-unknown-linux-gnu"
         self.target = llvm.Target.from_triple(self.triple).create_target_machine(

@@ -19,7 +19,9 @@ from numba import njit
 
 from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, positive_half, reader
 from nonpu.engine.intrinsics import (
+    ALL_FLAGS,
     COPY,
+    OUT_OF_RANGE,
     absolute_single,
     any_index,
     any_pair,
@@ -31,8 +33,10 @@ from nonpu.engine.intrinsics import (
     load_u1,
     load_u4,
     map_tuple,
+    set_status,
     single_bits,
     stack,
+    status,
     store_i8,
     store_u1,
     store_u4,
@@ -53,9 +57,10 @@ FIRST, STEP = 0x3F800000, 13
 MANY = 8192
 """From so many elements on a trial of all significands costs little."""
 
-BLOCK, SHORT_BLOCK = 512, 256
+BLOCK, SHORT_BLOCK, LARGE_BLOCK = 512, 256, 8192
 """Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again.  The
-short ones are for types of which blocks often have such."""
+short ones are for types of which blocks often have such, the large ones for those for which the processor looks out:
+asking it takes as long as a hundred elements.  A large one with any is gone through again in usual ones."""
 
 # FLOAT bits that a type of 16 bits cuts off, and the pattern of a tie in them.
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
@@ -256,6 +261,7 @@ def _blocks(
     """Return the loop over blocks."""
     stride, accurate = ITEM_SIZE[dtype], element_of(specialise(careful, "float64"), dtype, "float64")
     block_size = SHORT_BLOCK if dtype == "float16" and error else BLOCK
+    large = LARGE_BLOCK if dtype in COMPONENT else block_size
     marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
     first_pass, mark_pass = _passes(specialise(fast, compute), compute, dtype, error, values)
     list_marked = _lister(2 if dtype == "bfloat16" and error is not None else 1)
@@ -274,17 +280,22 @@ def _blocks(
         in_place = False  # an input that is overwritten is still needed for the second look
         for source in sources:
             in_place = in_place or source == output
-        start, size = 0, block_size - (output & (LINE - 1)) // stride  # the other blocks begin with a cache line
+        # All blocks but the first begin with a cache line.
+        start, fine, limit = 0, 0, block_size if in_place else large
+        size = limit - (output & (LINE - 1)) // stride
         while start < count:
             size = min(size, count - start)
             target = block - start * stride if in_place else output
             if first_pass(size, start, target, sources, numbers, marks):
+                if size > block_size:
+                    fine, size = start + size, block_size
+                    continue
                 mark_pass(size, start, target, sources, numbers, marks)
                 each_index(again, list_marked(size, marks, listed), (start, target, sources, wide, listed))
             if in_place:
                 each_index(copy_back, size, (output + start * stride, block))
             start += size
-            size = block_size
+            size = min(block_size, fine - start) if start < fine else limit
 
     return run
 
@@ -314,6 +325,8 @@ def _passes(fast: Any, compute: str, dtype: str, error: int | None, values: int 
     def nothing(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         return True
 
+    if dtype in COMPONENT:
+        return _flag_passes(plain, mark_block)
     if error is None:
         return _exact_pair_pass(fast, plain), mark_block
     if dtype == "bfloat16":
@@ -368,6 +381,41 @@ def _complex_element(fast: Any, compute: str, dtype: str) -> Any:
         return not sure
 
     return element
+
+
+def _flag_passes(plain: Any, mark_block: Any) -> tuple[Any, Any]:
+    """Return the passes for values that are right unless something on the way under- or overflowed or was invalid.
+
+    The processor notes that for a block, at no cost.  Of a block with such an element, those of which ``fast`` is not
+    sure are looked at one by one: so what decides is in each case what the element itself does.
+    """
+
+    @njit(no_cpython_wrapper=True)
+    def compute(index: Any, start: Any, output: Any, sources: Any, numbers: Any) -> None:
+        plain(index, start, output, sources, numbers)
+
+    @njit(no_cpython_wrapper=True)
+    def raises(size: Any, start: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        before = status()
+        set_status(before & ~ALL_FLAGS)
+        each_index(compute, size, (start, output, sources, numbers))
+        after = status()
+        set_status(before | after)
+        return (after & OUT_OF_RANGE) != 0
+
+    @njit(no_cpython_wrapper=True)
+    def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        return raises(size, start, output, sources, numbers)
+
+    @njit(no_cpython_wrapper=True)
+    def mark_flagged(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        mark_block(size, start, output, sources, numbers, marks)
+        for index in range(size):
+            if load_u1(marks, index, 1, 0) != 0:
+                store_u1(marks, index, 1, 0, np.uint8(raises(1, start + index, output, sources, numbers)))
+        return True
+
+    return compute_block, mark_flagged
 
 
 def _exact_pair_pass(fast: Any, plain: Any) -> Any:

@@ -131,6 +131,50 @@ prefetch = operation(types.none, (i8,), _emit_prefetch)
 """``prefetch(address)``: ask for the cache line that holds an address, which need not exist."""
 
 
+# The flags that arithmetic raises in a status word of the processor and that stay until they are cleared.
+# x86-64 (MXCSR): invalid, denormal operand, division by zero, overflow, underflow, inexact; aarch64 (FPSR): the same in
+# another order.
+ALL_FLAGS, OUT_OF_RANGE = (0x3F, 0x19) if ON_X86 else (0x9F, 0x0D)
+"""All of them; invalid operation, overflow and underflow, of which a result has a trace that is tiny *and* inexact."""
+
+
+def _assembler(builder: Any, text: str, constraints: str, value: Any = None) -> Any:
+    """Build an instruction that loads and stores are not moved across, nor what lies between a load and its store."""
+    arguments = [] if value is None else [value]
+    result = INT64 if constraints.startswith("=") else ir.VoidType()
+    kind = ir.FunctionType(result, [item.type for item in arguments])
+    return builder.asm(kind, text, f"{constraints},~{{memory}}", arguments, side_effect=True)
+
+
+def _slot(builder: Any) -> Any:
+    with builder.goto_entry_block():
+        return builder.alloca(INT32)
+
+
+def _emit_status(builder: Any) -> Any:
+    if not ON_X86:
+        return _assembler(builder, "mrs $0, fpsr", "=r")
+    slot = _slot(builder)
+    _assembler(builder, "stmxcsr ($0)", "r", slot)
+    return builder.zext(builder.load(slot, typ=INT32), INT64)
+
+
+def _emit_set_status(builder: Any, word: Any) -> None:
+    if not ON_X86:
+        _assembler(builder, "msr fpsr, $0", "r", word)
+        return
+    slot = _slot(builder)
+    builder.store(builder.trunc(word, INT32), slot)
+    _assembler(builder, "ldmxcsr ($0)", "r", slot)
+
+
+status = operation(i8, (), _emit_status)
+"""``status()``: the status word of floating-point arithmetic."""
+
+set_status = operation(types.none, (i8,), _emit_set_status)
+"""``set_status(word)``: replace it."""
+
+
 def stack(size: int) -> Any:
     """Return a function without arguments that gives the address of ``size`` bytes of stack, 64-byte aligned."""
 
