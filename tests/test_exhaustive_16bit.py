@@ -154,6 +154,41 @@ def test_long_sigmoid_is_correctly_rounded(dtype, gradient):
     assert_correct("sigmoid_backward", grad, y, (), dtype)
 
 
+def test_brain_sigmoid_of_every_pair_of_significands():
+    """Every significand of the gradient and every y whose results are exact in DOUBLE, one binade of y at a time.
+
+    Results next to powers of two and ties are among them; y below 2**-17 and from 2**24 on are computed otherwise.
+    """
+    binades = np.concatenate([np.arange(110 - 3, 151 + 3), 256 + np.arange(110 - 3, 151 + 3)])
+    grad = (0x3F80 + np.arange(128, dtype=np.uint16))[:, None, None]
+    y = (128 * binades[:, None] + np.arange(128)).astype(np.uint16)[None]
+    grads, ys = (rounding.from_bits(np.ascontiguousarray(bits), DType.BFLOAT16) for bits in (grad, y))
+    wide_grad, wide_y = rounding.decode(grads), rounding.decode(ys)
+    expected = rounding.convert(wide_grad * wide_y * (1 - wide_y), DType.BFLOAT16)
+    wrong = 0
+    for row in range(128):
+        for binade in range(len(binades)):
+            found = nonpu.sigmoid_backward(np.full(128, grads[row, 0, 0]), ys[0, binade])
+            wrong += np.count_nonzero(rounding.bits_of(found) != rounding.bits_of(expected[row, binade]))
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_zeros_of_sigmoid_have_the_sign_of_the_formula_in_every_layout(dtype):
+    values = rounding.convert(np.array([0.0, -0.0, 1.0, -1.0, 0.5, 2.0]), dtype)
+    grad, y = np.repeat(values, 200 * len(values)), np.tile(np.repeat(values, 200), len(values))
+    zero = (grad == 0) | (y == 0) | (y == 1)
+    expected = np.signbit(grad) ^ np.signbit(y) ^ (y.astype(np.float64) > 1)
+    column, rows = values[:, None], y.reshape(len(values), -1)
+    for found in (nonpu.sigmoid_backward(grad, y), nonpu.sigmoid_backward(column, rows).ravel()):
+        assert np.array_equal(found == 0, zero)
+        assert np.array_equal(np.signbit(found)[zero], expected[zero])
+    by_value = [nonpu.sigmoid_backward(grad[y == value], values[[at]]) for at, value in enumerate(values) if at > 1]
+    assert not zero.all()
+    for value, found in zip(values[2:], by_value, strict=True):
+        assert found.tobytes() == nonpu.sigmoid_backward(grad, y)[y == value].tobytes()
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize("beta", [None, 1.702, -0.3, 1e-3, 300.0, 1e38, 0.0, -1e-42, math.nan, math.inf])
 def test_swish_is_correctly_rounded(dtype, beta):

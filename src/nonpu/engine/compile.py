@@ -85,22 +85,16 @@ def kernel_sources(operators: Iterable[Any]) -> Iterator[Source]:
                 yield Source((f"{symbol}_splat_{which}",), KERNEL_SIGNATURE, make, group=symbol)
 
 
-def _fast(kernel: Any) -> tuple[Any, Any]:
-    fast, unit = (each and (each.function, each.compute.python_name, each.error) for each in (kernel.fast, kernel.unit))
-    return fast, unit
-
-
 def _splat(kernel: Any, dtype: str, inputs: int, which: int) -> Any:
     """Return the loop of a kernel that has one element of one of its inputs."""
-    return splat.splat((kernel.function, kernel.compute.python_name), dtype, inputs, which, *_fast(kernel))
+    return splat.splat((kernel.function, kernel.compute.python_name), dtype, inputs, which, kernel.fast, kernel.unit)
 
 
 def _kernel(kernel: Any, dtype: str, inputs: int) -> Any:
     """Return the loop of a kernel: the guarded one if it has a fast function."""
-    fast, unit = _fast(kernel)
-    if fast is None:
+    if kernel.fast is None:
         return loops.kernel(kernel.function, kernel.compute.python_name, dtype, inputs)
-    return guarded.guarded(kernel.function, dtype, inputs, fast, unit, kernel.fast.trial, kernel.fast.values)
+    return guarded.guarded(kernel.function, dtype, inputs, kernel.fast, kernel.unit)
 
 
 def _move_sources() -> Iterator[Source]:

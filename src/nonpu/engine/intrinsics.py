@@ -135,7 +135,9 @@ prefetch = operation(types.none, (i8,), _emit_prefetch)
 # x86-64 (MXCSR): invalid, denormal operand, division by zero, overflow, underflow, inexact; aarch64 (FPSR): the same in
 # another order.
 ALL_FLAGS, OUT_OF_RANGE = (0x3F, 0x19) if ON_X86 else (0x9F, 0x0D)
-"""All of them; invalid operation, overflow and underflow, of which a result has a trace that is tiny *and* inexact."""
+"""All of them; those of an invalid operation, overflow, and underflow: a result that is tiny *and* inexact."""
+SUBNORMAL = 0x02 if ON_X86 else 0
+"""The flag of a subnormal operand; 0 where there is none."""
 
 
 def _assembler(builder: Any, text: str, constraints: str, value: Any = None) -> Any:
@@ -221,6 +223,8 @@ def _emit_difference(builder: Any, a: Any, b: Any) -> Any:
 
 
 difference_single = operation(u4, (f4, f4), _emit_difference)
+sign_single = operation(f4, (f4, f4), call("llvm.copysign.f32", SINGLE, SINGLE, SINGLE))
+sign_double = operation(f8, (f8, f8), call("llvm.copysign.f64", DOUBLE, DOUBLE, DOUBLE))
 fma_single = operation(f4, (f4,) * 3, call("llvm.fma.f32", SINGLE, SINGLE, SINGLE, SINGLE))
 fma_double = operation(f8, (f8,) * 3, call("llvm.fma.f64", DOUBLE, DOUBLE, DOUBLE, DOUBLE))
 
@@ -436,6 +440,13 @@ def _scaled(value: Any, magic_sum: Any) -> Any:
     return lambda value, magic_sum: scaled_double(value, magic_sum)
 
 
+@_overload(primitives.with_sign)
+def _with_sign(value: Any, other: Any) -> Any:
+    if value == other == f4:
+        return lambda value, other: sign_single(value, other)
+    return lambda value, other: sign_double(value, other)
+
+
 @_overload(primitives.as_float)
 def _as_float(value: Any) -> Any:
     return lambda value: as_single(value)
@@ -460,6 +471,7 @@ PRIMITIVES = (
     primitives.fma,
     primitives.power_of_two,
     primitives.scaled,
+    primitives.with_sign,
     primitives.as_float,
     primitives.difference,
     primitives.float_bits,

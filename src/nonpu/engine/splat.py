@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader, writer
-from nonpu.engine.guarded import HALF_UP, LOWER, UPPER, doubt_of, reach_of
 from nonpu.engine.intrinsics import (
     COPY,
     any_index,
@@ -32,9 +31,13 @@ from nonpu.engine.intrinsics import (
     words,
 )
 from nonpu.engine.loops import specialise
+from nonpu.engine.passes import HALF_UP, LOWER, UPPER, doubt_of, reach_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from nonpu.spec.model import Fast
 
 Scalar = Callable[..., Any]
-Fast = tuple[Scalar, str, int | None]
 
 BLOCK, FINE = 256, 64
 """Elements per pass of a guarded kernel.  A block in which any is in doubt is gone through again in finer steps, and
@@ -54,12 +57,12 @@ def splat(
         Type of all operands in memory.
     inputs, which : int
         Number of inputs, and the position of the one whose address is that of its only element.
-    fast, unit : tuple, optional
+    fast, unit : Fast, optional
         As for `nonpu.engine.guarded.guarded`.
     """
     parameters = len(inspect.signature(careful[0]).parameters) - inputs * (2 if dtype in COMPONENT else 1)
     wide_of, before_of, after_of = words(f8, parameters), words(i8, which), words(i8, inputs - which - 1)
-    narrow = _single if (fast or careful)[1] == "float32" else _same
+    narrow = _single if (fast.compute.python_name if fast else careful[1]) == "float32" else _same
     place = 8 * (1 + which)
     run = _guarded(careful[0], dtype, fast) if fast else _plain(*careful, dtype)
     run_unit = _guarded(careful[0], dtype, unit) if unit else run
@@ -120,9 +123,14 @@ def _plain(function: Scalar, compute: str, dtype: str) -> Any:
 
 def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return the loop over blocks: the fast function for all elements, and where one is in doubt both, to choose."""
-    compute, stride, copy, scratch = fast[1], ITEM_SIZE[dtype], COPY[ITEM_SIZE[dtype]], stack(BLOCK * ITEM_SIZE[dtype])
+    compute, stride, copy, scratch = (
+        fast.compute.python_name,
+        ITEM_SIZE[dtype],
+        COPY[ITEM_SIZE[dtype]],
+        stack(BLOCK * ITEM_SIZE[dtype]),
+    )
     read, read_wide = reader(dtype, compute), reader(dtype, "float64")
-    in_pairs = dtype == "bfloat16" and fast[2] is not None
+    in_pairs = dtype == "bfloat16" and fast.error is not None
     first_pass = _pairs(dtype, fast) if in_pairs else _singles(dtype, fast)
     choose = _choice(careful, dtype, fast)
 
@@ -155,7 +163,7 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
 
 def _judged(dtype: str, fast: Fast) -> Any:
     """Return ``judged(arguments) -> value, doubtful``."""
-    function, doubt = specialise(*fast[:2]), doubt_of(dtype, fast[2])
+    function, doubt = specialise(fast.function, fast.compute.python_name), doubt_of(dtype, fast.error)
 
     @njit(no_cpython_wrapper=True)
     def judged(arguments: Any) -> Any:
@@ -167,8 +175,8 @@ def _judged(dtype: str, fast: Fast) -> Any:
 
 def _singles(dtype: str, fast: Fast) -> Any:
     """Return ``first_pass(size, start, output, others, fixed, numbers) -> any doubt``."""
-    values, judged, stride = _values(dtype, fast[1]), _judged(dtype, fast), ITEM_SIZE[dtype]
-    encode, store = converter(fast[1], dtype)
+    values, judged, stride = _values(dtype, fast.compute.python_name), _judged(dtype, fast), ITEM_SIZE[dtype]
+    encode, store = converter(fast.compute.python_name, dtype)
 
     @njit(no_cpython_wrapper=True)
     def element(index: Any, start: Any, output: Any, others: Any, fixed: Any, numbers: Any) -> Any:
@@ -186,12 +194,12 @@ def _singles(dtype: str, fast: Fast) -> Any:
 def _pairs(dtype: str, fast: Fast) -> Any:
     """Return the same for BFLOAT16, two elements in 32 bits, with one sum for both the rounding and the doubt.
 
-    See `nonpu.engine.guarded`, where the other kernels do it in the same way.
+    See `nonpu.engine.passes`, where the other kernels do it in the same way.
     """
-    function, single = specialise(*fast[:2]), _singles(dtype, fast)
-    read_first, read_second = pair_reader(fast[1])
-    assert fast[2] is not None
-    reach = reach_of(fast[2])
+    function, single = specialise(fast.function, fast.compute.python_name), _singles(dtype, fast)
+    read_first, read_second = pair_reader(fast.compute.python_name)
+    assert fast.error is not None
+    reach = reach_of(fast.error)
     shift, rest = np.uint32(int(HALF_UP) + reach), np.uint32(int(LOWER) & -max(2 * reach, 1))
 
     @njit(no_cpython_wrapper=True)
@@ -222,9 +230,9 @@ def _pairs(dtype: str, fast: Fast) -> Any:
 
 def _choice(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return ``choose(index, start, ...)``: the element by both functions, the accurate one where it is in doubt."""
-    values, wide_values, stride = _values(dtype, fast[1]), _values(dtype, "float64"), ITEM_SIZE[dtype]
+    values, wide_values, stride = _values(dtype, fast.compute.python_name), _values(dtype, "float64"), ITEM_SIZE[dtype]
     judged, accurate = _judged(dtype, fast), specialise(careful, "float64")
-    (encode, store), (encode_wide, _) = converter(fast[1], dtype), converter("float64", dtype)
+    (encode, store), (encode_wide, _) = converter(fast.compute.python_name, dtype), converter("float64", dtype)
 
     @njit(no_cpython_wrapper=True)
     def choose(

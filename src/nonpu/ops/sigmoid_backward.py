@@ -5,7 +5,17 @@ from __future__ import annotations
 from nonpu.dtypes import FLOATS, DType
 from nonpu.spec.checks import Broadcast, Castable, DTypes, Promotes, Rank
 from nonpu.spec.model import Fast, Kernel, Op, TensorParam
-from nonpu.spec.primitives import MAGIC, as_float, bits_float, difference, float_bits, fma, power_of_two, to_odd
+from nonpu.spec.primitives import (
+    MAGIC,
+    as_float,
+    bits_float,
+    difference,
+    float_bits,
+    fma,
+    power_of_two,
+    to_odd,
+    with_sign,
+)
 
 EXPONENT_OF_1, EXPONENT_OF_2_52, FRACTION_BITS = 1023 << 52, 1075 << 52, -(2047 << 52) - 1
 
@@ -163,7 +173,28 @@ def sigmoid_brain(grad: float, y: float) -> tuple[float, int]:
     clamped = y if y < CLAMP else CLAMP
     clamped = clamped if clamped > -CLAMP else -CLAMP
     result = fma(-product, y, product)
-    return result, difference(product - result, fma(product, clamped, FLOOR))
+    return with_sign(result, product * (1.0 - y)), difference(product - result, fma(product, clamped, FLOOR))
+
+
+FAR_DOWN, BACK_UP, HALF_WIDTH = 2.0**-109, -(2.0**109), 2.0**16
+EXACT_BELOW = 2.0**24
+
+
+def sigmoid_brain_flagged(grad: float, y: float) -> float:
+    """BFLOAT16 in FLOAT: the exact product v = w (1 - y), rounded once, to 8 bits.
+
+    The gradient times y, w, has 16 bits.  t is 2**16 times v rounded to FLOAT, so that the last place of t - v is the
+    last of 8 bits of v: the fused difference rounds v there, and from t it is taken without an error.  A halfway case
+    goes to the even difference, which is the even result because t is even then: v has 9 bits, and t the same ones.
+    (Where t - v has one bit more than t, v is next to a power of two.  With t + v it could have one less.)
+
+    1 - y is exact for 2**-17 <= abs(y) < 2**24; for a smaller y but 0, ``y * FAR_DOWN`` is subnormal.  Where w or t
+    leave the normal numbers, that is noted too.
+    """
+    w = grad * y
+    other = fma(y * FAR_DOWN, BACK_UP, 1.0)
+    t = (w * other) * HALF_WIDTH
+    return with_sign(t - fma(-w, other, t), t)
 
 
 # Only for elements in whose neighbourhood something under- or overflowed: far enough from both.
@@ -196,10 +227,11 @@ def ordinary(x: float) -> bool:
     return (abs(x) >= COMPLEX_SMALL and abs(x) <= COMPLEX_LARGE) or x == 0.0
 
 
+BRAIN = Fast(sigmoid_brain, DType.FLOAT, error=None, flagged=sigmoid_brain_flagged, limit=EXACT_BELOW)
 KERNELS = {
     DType.FLOAT: Kernel(sigmoid_float, DType.FLOAT),
     DType.FLOAT16: Kernel(sigmoid_backward_half, DType.DOUBLE, fast=Fast(sigmoid_half, DType.FLOAT, error=2)),
-    DType.BFLOAT16: Kernel(sigmoid_backward_sticky, DType.DOUBLE, fast=Fast(sigmoid_brain, DType.FLOAT, error=None)),
+    DType.BFLOAT16: Kernel(sigmoid_backward_sticky, DType.DOUBLE, fast=BRAIN),
     DType.DOUBLE: Kernel(sigmoid_double, DType.DOUBLE),
     DType.COMPLEX64: Kernel(
         sigmoid_backward_complex_float, DType.DOUBLE, cost=0.4, fast=Fast(sigmoid_complex, DType.FLOAT)

@@ -252,9 +252,15 @@ class Fast:
     values : int or None
         Of how many inputs the value counts; `function` only compares the others with 0, and for FLOAT16 they are 1
         where they are positive and 0 elsewhere, which is quicker than to widen them. None: of all.
+    flagged : callable or None
+        For BFLOAT16: takes the place of `function` on processors that note subnormal operands, and returns the result,
+        rounded to BFLOAT16. Where that could be wrong, an operation under- or overflows, is invalid or has a subnormal
+        operand, or the last input is at least `limit`, a power of two, or NaN.
+    limit : float
+        See there.
     """
 
-    __slots__ = ("compute", "error", "function", "trial", "values")
+    __slots__ = ("compute", "error", "flagged", "function", "limit", "trial", "values")
 
     def __init__(
         self,
@@ -263,12 +269,16 @@ class Fast:
         error: int | None = 0,
         trial: Callable[..., Any] | None = None,
         values: int | None = None,
+        flagged: Callable[..., Any] | None = None,
+        limit: float = 2.0**127,
     ) -> None:
         self.function = function
         self.compute = compute
         self.error = error
         self.trial = trial
         self.values = values
+        self.flagged = flagged
+        self.limit = limit
 
 
 class Kernel:

@@ -81,6 +81,11 @@ def as_float(value: float) -> float:
     return float(single)
 
 
+def with_sign(value: float, other: float) -> float:
+    """Return ``value`` with the sign of ``other``, which also a zero has."""
+    return math.copysign(value, other)
+
+
 def difference(a: float, b: float) -> int:
     """Return 0 where two FLOATs have the same bits, another number elsewhere."""
     return 0 if a == b else 1
