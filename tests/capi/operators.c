@@ -55,6 +55,41 @@ CASE(the_documents_example)
     EXPECT(aclGetRecentErrMsg() == NULL);
 }
 
+static void sigmoid_of(aclDataType type, const void *grad, const void *output, void *result, int64_t count)
+{
+    uint64_t workspace = 99;
+    aclOpExecutor *executor = NULL;
+    const void *data[3] = { grad, output, result };
+    aclTensor *t[3];
+    for (int i = 0; i < 3; i++)
+        t[i] = aclCreateTensor(&count, 1, type, NULL, 0, ACL_FORMAT_ND, &count, 1, (void *)(uintptr_t)data[i]);
+    EXPECT_IS(aclnnSigmoidBackwardGetWorkspaceSize(t[0], t[1], t[2], &workspace, &executor), 0);
+    EXPECT_IS(aclnnSigmoidBackward(NULL, 0, executor, NULL), 0);
+    EXPECT_IS(aclrtSynchronizeStream(NULL), 0);
+    for (int i = 0; i < 3; i++)
+        aclDestroyTensor(t[i]);
+}
+
+/* Kernels rely on the processor to say so. */
+CASE(what_overflows_or_underflows_on_the_way_is_noticed)
+{
+    /* Infinite; an overflow; 1e-9 squared does not count; (1 + 2**-7) 1.5 2**-40 is halfway and a little less is meant. */
+    const uint16_t grad[6] = { 0x7F80, 0x7F00, 0x3F80, 0x3F81, 0x3F80, 0x8000 };
+    const uint16_t output[6] = { 0x3F00, 0x4040, 0x3089, 0x2BC0, 0x3F00, 0x3F00 };
+    const uint16_t expected[6] = { 0x7F80, 0xFF80, 0x3089, 0x2BC1, 0x3E80, 0x8000 };
+    uint16_t result[6] = { 0 };
+    /* The square of 1e-30 i is -1e-60, which 1e30 brings back. */
+    const float complex_grad[4] = { 1e30f, 0, 1e30f, 0 }, complex_output[4] = { 0, 1e-30f, 1e10f, 0 };
+    float complex_result[4] = { 9, 9, 9, 9 };
+    begin();
+    sigmoid_of(ACL_BF16, grad, output, result, 6);
+    for (int i = 0; i < 6; i++)
+        EXPECT_IS(result[i], expected[i]);
+    sigmoid_of(ACL_COMPLEX64, complex_grad, complex_output, complex_result, 2);
+    EXPECT(fabsf(complex_result[0] / 1e-30f - 1) < 1e-6f && fabsf(complex_result[1] + 1) < 1e-6f);
+    EXPECT(complex_result[2] == -INFINITY && complex_result[3] == 0);
+}
+
 CASE(out_pointers_come_first_and_stay_untouched_on_failure)
 {
     uint64_t workspace = 77;
@@ -353,6 +388,7 @@ CASE(a_forked_child_goes_on)
 }
 
 RUN(ENTRY(the_documents_example), ENTRY(out_pointers_come_first_and_stay_untouched_on_failure),
+    ENTRY(what_overflows_or_underflows_on_the_way_is_noticed),
     ENTRY(operators_want_initialisation), ENTRY(destroyed_and_foreign_tensors_are_refused), ENTRY(an_executor_runs_once),
     ENTRY(phase_two_checks_in_order), ENTRY(a_repeatable_executor_reads_new_data_in_every_run),
     ENTRY(an_empty_tensor_needs_no_memory), ENTRY(queued_work_is_done_in_order_and_waited_for),

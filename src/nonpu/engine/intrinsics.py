@@ -136,8 +136,8 @@ prefetch = operation(types.none, (i8,), _emit_prefetch)
 # another order.
 ALL_FLAGS, OUT_OF_RANGE = (0x3F, 0x19) if ON_X86 else (0x9F, 0x0D)
 """All of them; those of an invalid operation, overflow, and underflow: a result that is tiny *and* inexact."""
-SUBNORMAL = 0x02 if ON_X86 else 0
-"""The flag of a subnormal operand; 0 where there is none."""
+SUBNORMAL, INEXACT = (0x02, 0x20) if ON_X86 else (0, 0x10)
+"""The flag of a subnormal operand, 0 where there is none; that of a rounded result."""
 
 
 def _assembler(builder: Any, text: str, constraints: str, value: Any = None) -> Any:
@@ -169,6 +169,14 @@ def _emit_set_status(builder: Any, word: Any) -> None:
     builder.store(builder.trunc(word, INT32), slot)
     _assembler(builder, "ldmxcsr ($0)", "r", slot)
 
+
+def _emit_opaque(builder: Any, value: Any) -> Any:
+    register = "x" if ON_X86 else "w"
+    return builder.asm(ir.FunctionType(SINGLE, [SINGLE]), "", f"={register},0", [value], side_effect=True)
+
+
+opaque = operation(f4, (f4,), _emit_opaque)
+"""``opaque(value)``: the value, of which the compiler knows nothing; it stays in order with `status`."""
 
 status = operation(i8, (), _emit_status)
 """``status()``: the status word of floating-point arithmetic."""

@@ -14,6 +14,7 @@ from numba import njit
 from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, positive_half, reader
 from nonpu.engine.intrinsics import (
     ALL_FLAGS,
+    INEXACT,
     ON_X86,
     OUT_OF_RANGE,
     SUBNORMAL,
@@ -24,6 +25,7 @@ from nonpu.engine.intrinsics import (
     load_u1,
     load_u4,
     map_tuple,
+    opaque,
     set_status,
     single_bits,
     status,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
 HALF_UP, LOWER, UPPER, EVEN = np.uint32(0x8000), np.uint32(0xFFFF), np.uint32(0xFFFF0000), np.uint32(0xFFFEFFFF)
 SIZES, SIGNS = np.uint32(0x7FFF7FFF), np.uint32(0x80008000)
+TINY = np.float32(2.0**-100)  # its square underflows
 NOTHING, SOMETHING = np.uint32(0), np.uint32(0xFFFFFFFF)
 SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
 
@@ -196,7 +199,10 @@ def _complex_element(fast: Fast, dtype: str) -> Any:
 
 
 def _raised(compute: Any, flags: int) -> Any:
-    """Return ``raised(size, arguments)``: what ``compute`` returns, or whether it raised any of the flags."""
+    """Return ``raised(size, arguments)``: what ``compute`` returns, or whether it raised any of the flags.
+
+    Where nothing was rounded either, it asks whether this processor raises flags at all.
+    """
 
     @njit(no_cpython_wrapper=True)
     def raised(size: Any, arguments: Any) -> Any:
@@ -204,8 +210,13 @@ def _raised(compute: Any, flags: int) -> Any:
         set_status(before & ~ALL_FLAGS)
         found = compute(size, arguments)
         after = status()
+        found = found | ((after & flags) != 0)
+        if not found and (after & INEXACT) == 0:
+            set_status(before & ~ALL_FLAGS)
+            opaque(np.float32(opaque(TINY) * TINY))
+            found = (status() & OUT_OF_RANGE) == 0
         set_status(before | after)
-        return found | ((after & flags) != 0)
+        return found
 
     return raised
 
