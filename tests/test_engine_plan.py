@@ -113,7 +113,7 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
         assert record.main.tile_columns == (16384 if elements else plan.BLOCK)
     for steps in ((0, 1), (1, 0)):
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
-    assert planned((1024, 16384), rows, rows, (32768, 2)).main.part == 0
+    assert planned((1024, 16384), rows, rows, (32768, 2)).main.operand[0].move == 0
     assert planned((512, 8192), (8192, 1), (8192, 1), (8192, 1)).main.part == 0
     heavy = planned((1024, 16384), rows, rows, rows, cost=0.5).main
     assert (heavy.operand[0].move, heavy.part) == (address("nonpu_stream_float32"), 0)

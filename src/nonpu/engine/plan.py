@@ -47,7 +47,7 @@ PART = 512
 while such stores drain, so that large parts take up to 1.5 times as long."""
 LIGHT, HEAVY = 1 / 16, 1 / 7
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
-kernel hides what plain stores cost."""
+kernel hides what plain stores cost, as moves of inputs with gaps do."""
 MOVE_COST = 0.25
 """Nanoseconds per staged element: less where vectors move it, more in a transposition."""
 
@@ -216,7 +216,8 @@ def _launch(
     rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat)
     if splat and direct[splat]:
         kernel = f"{kernel}_splat_{splat - 1}"
-    light = cost <= HEAVY * item
+    has_gaps = any(s[columns] > view.dtype.itemsize for s, view in zip(strides, views, strict=True))
+    light = not has_gaps and cost <= HEAVY * item
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
