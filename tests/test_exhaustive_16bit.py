@@ -169,7 +169,7 @@ def test_brain_sigmoid_of_every_pair_of_significands():
     for row in range(128):
         for binade in range(len(binades)):
             found = nonpu.sigmoid_backward(np.full(128, grads[row, 0, 0]), ys[0, binade])
-            wrong += np.count_nonzero(rounding.bits_of(found) != rounding.bits_of(expected[row, binade]))
+            wrong += int(np.count_nonzero(rounding.bits_of(found) != rounding.bits_of(expected[row, binade])))
     assert wrong == 0
 
 

@@ -39,6 +39,7 @@ from nonpu.engine.intrinsics import (
 from nonpu.engine.loops import element_of, specialise, until_line
 from nonpu.engine.passes import asks_processor, doubt_of, passes, real_element
 from nonpu.engine.plan import LINE
+from nonpu.engine.stages import staged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
     large = LARGE_BLOCK if asks_processor(fast, dtype) else block_size
     marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
     first_pass, mark_pass = passes(fast, dtype)
+    first_pass = staged(fast, dtype) if fast.stages else first_pass
     list_marked = _lister(2 if dtype == "bfloat16" and fast.error is not None else 1)
 
     @njit(no_cpython_wrapper=True)

@@ -101,7 +101,7 @@ def reach_of(error: int) -> int:
 
 
 @njit(no_cpython_wrapper=True)
-def _shift(amount: Any, address: Any) -> Any:
+def shift_address(amount: Any, address: Any) -> Any:
     return address + amount
 
 
@@ -279,7 +279,7 @@ def _flag_pair_pass(fast: Fast, plain: Any) -> Any:
     @njit(no_cpython_wrapper=True)
     def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         here = 2 * start
-        found = raised(size >> 1, (output + here, map_tuple(_shift, here, sources), numbers))
+        found = raised(size >> 1, (output + here, map_tuple(shift_address, here, sources), numbers))
         return found | any_index(plain, size & 1, (start + size - 1, output, sources, numbers))
 
     return compute_block
@@ -311,40 +311,51 @@ def _exact_pair_pass(fast: Fast, plain: Any) -> Any:
     @njit(no_cpython_wrapper=True)
     def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         here = 2 * start
-        found = any_pair(pair, size >> 1, (output + here, map_tuple(_shift, here, sources), numbers))
+        found = any_pair(pair, size >> 1, (output + here, map_tuple(shift_address, here, sources), numbers))
         return found | any_index(plain, size & 1, (start + size - 1, output, sources, numbers))
 
     return compute_block
 
 
-def _pair_pass(fast: Fast, marking: Any) -> Any:
-    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair.
+def rounded_pair(error: int) -> Any:
+    """Return ``pair(first, sure_first, second, sure_second) -> word, doubtful``: two BFLOAT16 in 32 bits.
 
     What is near a tie is computed again anyway, so here one sum rounds half up, or up from little below, and shows in
     its lower half whether a tie is near.  A NaN comes from BFLOAT16 operands or is the processor's own: its lower half
     is 0 and carries nothing into the upper one.
     """
-    function, error = specialise(fast.function, "float32"), fast.error
-    assert error is not None
-    read_first, read_second = pair_reader("float32")
     reach = reach_of(error)
     shift, rest = np.uint32(int(HALF_UP) + reach), np.uint32(int(LOWER) & -max(2 * reach, 1))
+
+    @njit(no_cpython_wrapper=True)
+    def pair(first: Any, sure_first: Any, second: Any, sure_second: Any) -> Any:
+        low, high = np.uint32(single_bits(first) + shift), np.uint32(single_bits(second) + shift)
+        near = (np.uint32(low & rest) == 0) | (np.uint32(high & rest) == 0)
+        word = np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER))
+        return word, near | (not sure_first) | (not sure_second)
+
+    return pair
+
+
+def _pair_pass(fast: Fast, marking: Any) -> Any:
+    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair."""
+    function = specialise(fast.function, "float32")
+    assert fast.error is not None
+    (read_first, read_second), join = pair_reader("float32"), rounded_pair(fast.error)
 
     @njit(no_cpython_wrapper=True)
     def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         first, sure_first = function(*(map_tuple(read_first, index, sources) + numbers))
         second, sure_second = function(*(map_tuple(read_second, index, sources) + numbers))
-        low, high = np.uint32(single_bits(first) + shift), np.uint32(single_bits(second) + shift)
-        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
-        near = (np.uint32(low & rest) == 0) | (np.uint32(high & rest) == 0)
-        doubtful = near | (not sure_first) | (not sure_second)
+        word, doubtful = join(first, sure_first, second, sure_second)
+        store_u4(output, index, 4, 0, word)
         store_u1(marks, index, 1, 0, np.uint8(doubtful))
         return doubtful
 
     @njit(no_cpython_wrapper=True)
     def mark_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         pairs, here = size >> 1, 2 * start
-        found = any_pair(pair, pairs, (output + here, map_tuple(_shift, here, sources), numbers, marks))
+        found = any_pair(pair, pairs, (output + here, map_tuple(shift_address, here, sources), numbers, marks))
         last = (start + size - 1, output, sources, numbers, marks + pairs)
         return found | any_index(marking, size & 1, last)
 

@@ -24,14 +24,13 @@ from nonpu.engine.intrinsics import (
     i8,
     load_i8,
     map_tuple,
-    single_bits,
     stack,
     store_u4,
     to_single,
     words,
 )
 from nonpu.engine.loops import specialise
-from nonpu.engine.passes import HALF_UP, LOWER, UPPER, doubt_of, reach_of
+from nonpu.engine.passes import doubt_of, rounded_pair, shift_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,19 +191,10 @@ def _singles(dtype: str, fast: Fast) -> Any:
 
 
 def _pairs(dtype: str, fast: Fast) -> Any:
-    """Return the same for BFLOAT16, two elements in 32 bits, with one sum for both the rounding and the doubt.
-
-    See `nonpu.engine.passes`, where the other kernels do it in the same way.
-    """
+    """Return the same for BFLOAT16, two elements in 32 bits."""
     function, single = specialise(fast.function, fast.compute.python_name), _singles(dtype, fast)
-    read_first, read_second = pair_reader(fast.compute.python_name)
     assert fast.error is not None
-    reach = reach_of(fast.error)
-    shift, rest = np.uint32(int(HALF_UP) + reach), np.uint32(int(LOWER) & -max(2 * reach, 1))
-
-    @njit(no_cpython_wrapper=True)
-    def shifted(amount: Any, address: Any) -> Any:
-        return address + amount
+    (read_first, read_second), join = pair_reader(fast.compute.python_name), rounded_pair(fast.error)
 
     @njit(no_cpython_wrapper=True)
     def pair(index: Any, output: Any, before: Any, after: Any, fixed: Any, numbers: Any) -> Any:
@@ -213,15 +203,14 @@ def _pairs(dtype: str, fast: Fast) -> Any:
         upper = map_tuple(read_second, index, before) + middle + map_tuple(read_second, index, after)
         first, first_sure = function(*(lower + numbers))
         second, second_sure = function(*(upper + numbers))
-        low, high = np.uint32(single_bits(first) + shift), np.uint32(single_bits(second) + shift)
-        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
-        near = (np.uint32(low & rest) == 0) | (np.uint32(high & rest) == 0)
-        return near | (not first_sure) | (not second_sure)
+        word, doubtful = join(first, first_sure, second, second_sure)
+        store_u4(output, index, 4, 0, word)
+        return doubtful
 
     @njit(no_cpython_wrapper=True)
     def first_pass(size: Any, start: Any, output: Any, others: Any, fixed: Any, numbers: Any) -> Any:
         here = 2 * start
-        before, after = map_tuple(shifted, here, others[0]), map_tuple(shifted, here, others[1])
+        before, after = map_tuple(shift_address, here, others[0]), map_tuple(shift_address, here, others[1])
         found = any_index(pair, size >> 1, (output + here, before, after, fixed, numbers))
         return found | single(size & 1, start + size - 1, output, others, fixed, numbers)
 

@@ -258,9 +258,12 @@ class Fast:
         operand, or the last input is at least `limit`, a power of two, or NaN.
     limit : float
         See there.
+    stages : tuple of callable, optional
+        For FLOAT and DOUBLE, `function` in two: the first takes the same and returns two numbers, which the second
+        takes as well, at the end.
     """
 
-    __slots__ = ("compute", "error", "flagged", "function", "limit", "trial", "values")
+    __slots__ = ("compute", "error", "flagged", "function", "limit", "stages", "trial", "values")
 
     def __init__(
         self,
@@ -271,6 +274,7 @@ class Fast:
         values: int | None = None,
         flagged: Callable[..., Any] | None = None,
         limit: float = 2.0**127,
+        stages: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
     ) -> None:
         self.function = function
         self.compute = compute
@@ -279,6 +283,7 @@ class Fast:
         self.values = values
         self.flagged = flagged
         self.limit = limit
+        self.stages = stages
 
 
 class Kernel:
