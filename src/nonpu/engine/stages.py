@@ -1,8 +1,8 @@
 """The first pass of guarded kernels in two stages, with what lies between them in memory.
 
 A processor looks ahead over some hundred instructions.  Where most operations of a kernel wait for the one before, it
-works on more elements at a time in two loops of half the length, which repays storing two numbers of each: by a tenth for
-FLOAT and DOUBLE, not at all for 16 bits, which would be widened twice.
+works on more elements at a time in two loops of half the length.  That repays storing two numbers of each: by a tenth
+for FLOAT and DOUBLE, not at all for 16 bits, which would be widened twice.
 """
 
 from __future__ import annotations
