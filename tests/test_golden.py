@@ -343,10 +343,13 @@ class TestInterruption:
     ) -> None:
         """A terminal sends SIGINT to every process of the group; one line answers it."""
         path, expected = many
-        folder = tmp_path / "g"
-        with started(path, folder, *options) as process:
-            os.killpg(process.pid, signal.SIGINT)
-            status, errors = finish(process)
+        for attempt in range(5):  # on a busy machine the command may be done before the signal is sent
+            folder = tmp_path / str(attempt)
+            with started(path, folder, *options) as process:
+                os.killpg(process.pid, signal.SIGINT)
+                status, errors = finish(process)
+            if status != 0:
+                break
         assert status == 130
         assert errors == f"nonpu: interrupted; {folder} keeps the finished cases: go on with --resume\n"
         before = open_folder(folder)
