@@ -55,7 +55,7 @@ FIRST, STEP = 0x3F800000, 13
 MANY = 8192
 """From so many elements on a trial of all significands costs little."""
 
-BLOCK, SHORT_BLOCK, LARGE_BLOCK = 512, 256, 8192
+BLOCK, SHORT_BLOCK, LARGE_BLOCK = 512, 256, 16384
 """Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again.  The
 short ones are for types of which blocks often have such, the large ones for those for which the processor looks out:
 asking it takes as long as a hundred elements.  A large one with any is gone through again in usual ones."""
