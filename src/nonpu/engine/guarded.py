@@ -38,7 +38,6 @@ from nonpu.engine.intrinsics import (
 )
 from nonpu.engine.loops import element_of, specialise, until_line
 from nonpu.engine.passes import asks_processor, doubt_of, passes, real_element
-from nonpu.engine.plan import LINE
 from nonpu.engine.stages import staged
 
 TYPE_CHECKING = False
@@ -53,7 +52,8 @@ FIRST, STEP = 0x3F800000, 13
 """The bits of the first of them as FLOAT, and where in them the others are counted."""
 
 MANY = 8192
-"""From so many elements on a trial of all significands costs little."""
+"""From so many elements on a trial of all significands costs little, and so does a block of the elements before the
+first cache line of the result."""
 
 BLOCK, SHORT_BLOCK, LARGE_BLOCK = 512, 256, 16384
 """Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again.  The
@@ -203,10 +203,9 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
         in_place = False  # an input that is overwritten is still needed for the second look
         for source in sources:
             in_place = in_place or source == output
-        # All blocks but the first begin with a cache line.
         start, fine, limit = 0, 0, block_size if in_place else large
-        head = until_line(output, stride)
-        size = head if 0 < head < count and limit > block_size else limit - (LINE // stride - head) % (LINE // stride)
+        head = until_line(output, stride) if limit > block_size and count >= MANY else 0
+        size = head if head > 0 else limit
         while start < count:
             size = min(size, count - start)
             target = block - start * stride if in_place else output

@@ -45,9 +45,11 @@ STREAM_BYTES = 32 << 20
 PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
-LIGHT, HEAVY = 1 / 16, 1 / 7
+LIGHT, HEAVY = 1 / 16, 1 / 9
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
+SPLAT_COST = 0.15
+"""Nanoseconds per element where the last input is one number: what is dear to compute depends on it alone."""
 MOVE_COST = 0.25
 """Nanoseconds per staged element: less where vectors move it, more in a transposition."""
 
@@ -216,6 +218,7 @@ def _launch(
     rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat)
     if splat and direct[splat]:
         kernel = f"{kernel}_splat_{splat - 1}"
+        cost = min(cost, SPLAT_COST) if splat == len(views) - 1 else cost
     has_gaps = any(s[columns] > view.dtype.itemsize for s, view in zip(strides, views, strict=True))
     light = not has_gaps and cost <= HEAVY * item
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
