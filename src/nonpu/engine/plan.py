@@ -45,7 +45,7 @@ STREAM_BYTES = 32 << 20
 PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
-LIGHT, HEAVY = 1 / 16, 1 / 9
+LIGHT, HEAVY = 1 / 16, 1 / 7
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
 SPLAT_COST = 0.15
