@@ -48,7 +48,7 @@ while such stores drain, so that large parts take up to 1.5 times as long."""
 LIGHT, HEAVY = 1 / 16, 1 / 7
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
-SPLAT_COST = 0.15
+SPLAT_COST = 0.2
 """Nanoseconds per element where the last input is one number: what is dear to compute depends on it alone."""
 MOVE_COST = 0.25
 """Nanoseconds per staged element: less where vectors move it, more in a transposition."""
