@@ -71,6 +71,11 @@ def _single(index: Any, value: Any) -> Any:
     return to_single(value if value == value else np.nan)  # a NaN whose lower half is 0
 
 
+def narrowing(compute: str) -> Any:
+    """Return ``narrow(index, parameter)``: a parameter, a DOUBLE, in the type of a function's numbers."""
+    return _single if compute == "float32" else _same
+
+
 def _lister(group: int) -> Any:
     """Return ``list_marked(count, marks, listed)``: list the indices below `count` in marked groups; their number."""
 
@@ -119,7 +124,7 @@ def guarded(
     parameters = len(inspect.signature(careful).parameters) - inputs * (2 if dtype in COMPONENT else 1)
     wide_of = words(f8, parameters)
     addresses_of = words(i8, inputs)
-    narrow = _single if fast.compute.python_name == "float32" else _same
+    narrow = narrowing(fast.compute.python_name)
     scratch = stack(BLOCK * ITEM_SIZE[dtype])
     run = _blocks(careful, dtype, fast)
     run_unit = _blocks(careful, dtype, unit) if unit else run

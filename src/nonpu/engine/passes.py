@@ -274,15 +274,7 @@ def _flag_pair_pass(fast: Fast, plain: Any) -> Any:
     def compute(pairs: Any, arguments: Any) -> Any:
         return any_pair(pair, pairs, arguments)
 
-    raised = _raised(compute, OUT_OF_RANGE | SUBNORMAL)
-
-    @njit(no_cpython_wrapper=True)
-    def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
-        here = 2 * start
-        found = raised(size >> 1, (output + here, map_tuple(shift_address, here, sources), numbers))
-        return found | any_index(plain, size & 1, (start + size - 1, output, sources, numbers))
-
-    return compute_block
+    return _over_pairs(_raised(compute, OUT_OF_RANGE | SUBNORMAL), plain)
 
 
 def _exact_pair_pass(fast: Fast, plain: Any) -> Any:
@@ -309,9 +301,19 @@ def _exact_pair_pass(fast: Fast, plain: Any) -> Any:
         return np.uint32(low_doubt | high_doubt | (SOMETHING if unordered(first, second) else NOTHING))
 
     @njit(no_cpython_wrapper=True)
+    def compute(pairs: Any, arguments: Any) -> Any:
+        return any_pair(pair, pairs, arguments)
+
+    return _over_pairs(compute, plain)
+
+
+def _over_pairs(compute: Any, plain: Any) -> Any:
+    """Return the pass of ``compute(pairs, (output, sources, numbers)) -> any doubt``, with ``plain`` for an odd end."""
+
+    @njit(no_cpython_wrapper=True)
     def compute_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         here = 2 * start
-        found = any_pair(pair, size >> 1, (output + here, map_tuple(shift_address, here, sources), numbers))
+        found = compute(size >> 1, (output + here, map_tuple(shift_address, here, sources), numbers))
         return found | any_index(plain, size & 1, (start + size - 1, output, sources, numbers))
 
     return compute_block

@@ -12,10 +12,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numba import njit
 
 from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader, writer
+from nonpu.engine.guarded import narrowing
 from nonpu.engine.intrinsics import (
     COPY,
     any_index,
@@ -26,7 +26,6 @@ from nonpu.engine.intrinsics import (
     map_tuple,
     stack,
     store_u4,
-    to_single,
     words,
 )
 from nonpu.engine.loops import specialise
@@ -61,7 +60,7 @@ def splat(
     """
     parameters = len(inspect.signature(careful[0]).parameters) - inputs * (2 if dtype in COMPONENT else 1)
     wide_of, before_of, after_of = words(f8, parameters), words(i8, which), words(i8, inputs - which - 1)
-    narrow = _single if (fast.compute.python_name if fast else careful[1]) == "float32" else _same
+    narrow = narrowing(fast.compute.python_name if fast else careful[1])
     place = 8 * (1 + which)
     run = _guarded(careful[0], dtype, fast) if fast else _plain(*careful, dtype)
     run_unit = _guarded(careful[0], dtype, unit) if unit else run
@@ -76,16 +75,6 @@ def splat(
             run(output, others, fixed, map_tuple(narrow, 0, wide), wide, count)
 
     return entry
-
-
-@njit(no_cpython_wrapper=True)
-def _single(index: Any, value: Any) -> Any:
-    return to_single(value if value == value else np.nan)  # a NaN whose lower half is 0
-
-
-@njit(no_cpython_wrapper=True)
-def _same(index: Any, value: Any) -> Any:
-    return value
 
 
 def _values(dtype: str, compute: str) -> Any:
