@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nonpu.capi import toolkit
-from tests.command_line import NONPU, ROOT, SEEDS, needs_cpp, nonpu, output, run
+from tests.command_line import NONPU, ROOT, needs_cpp, nonpu, output, run
 
 EXAMPLES = ROOT / "examples"
 # The documents print in FLOAT; the exact value of the fourth result lies between the two sixth decimals.
@@ -67,18 +67,6 @@ def run_alone(program: Path) -> str:
     finished = subprocess.run([program], env=toolkit_only(), cwd="/", capture_output=True, text=True, timeout=60)
     assert (finished.returncode, finished.stderr) == (0, "")
     return finished.stdout
-
-
-@pytest.fixture
-def swish_program(tmp_path: Path) -> Path:
-    """The program of the Swish document, as the document has it."""
-    document = SEEDS / "aclnnSwishBackward.txt"
-    if not document.exists():
-        pytest.skip(f"{document} is not on this machine")
-    text = document.read_text(encoding="utf-8")
-    source = tmp_path / "swish.cpp"
-    source.write_text(text[text.index("#include <iostream>") :], encoding="utf-8")
-    return source
 
 
 @needs_cpp

@@ -13,7 +13,7 @@ import pytest
 from nonpu.capi import toolkit
 from nonpu.capi.misuse import findings
 from tests.capi.programs import needs_c
-from tests.command_line import ROOT, SEEDS, needs_cpp, nonpu, output, run
+from tests.command_line import ROOT, needs_cpp, nonpu, output, run
 
 SOURCE = Path(__file__).parent / "capi" / "checked.c"
 EXAMPLES = ROOT / "examples"
@@ -173,14 +173,8 @@ class TestCorrectPrograms:
         assert output("run", "--check", example, env=cache) == output("run", example, env=cache)
 
     @needs_cpp
-    def test_program_of_a_document(self, tmp_path: Path) -> None:
-        document = SEEDS / "aclnnSwishBackward.txt"
-        if not document.exists():
-            pytest.skip(f"{document} is not on this machine")
-        text = document.read_text(encoding="utf-8")
-        source = tmp_path / "swish.cpp"
-        source.write_text(text[text.index("#include <iostream>") :], encoding="utf-8")
-        assert "result[0] is" in output("run", "--check", source, env={"XDG_CACHE_HOME": str(tmp_path)})
+    def test_program_of_a_document(self, swish_program: Path, tmp_path: Path) -> None:
+        assert "result[0] is" in output("run", "--check", swish_program, env={"XDG_CACHE_HOME": str(tmp_path)})
 
 
 @needs_c
