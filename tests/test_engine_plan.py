@@ -114,9 +114,23 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
     for steps in ((0, 1), (1, 0)):
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
     assert planned((1024, 16384), rows, rows, (32768, 2)).main.operand[0].move == 0
-    assert planned((512, 8192), (8192, 1), (8192, 1), (8192, 1)).main.part == 0
     heavy = planned((1024, 16384), rows, rows, rows, cost=0.5).main
     assert (heavy.operand[0].move, heavy.part) == (address("nonpu_stream_float32"), 0)
     assert planned((1024, 16384), rows, rows, rows, cost=0.6).main.operand[0].move == 0
     assert planned((1024, 16384), rows, rows, (1, 0), cost=0.5).main.part == 128
     assert planned((1024, 16384), rows, (1, 0), rows, cost=0.6).main.operand[0].move == 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least"),
+    [(DType.FLOAT, 1 << 20), (DType.DOUBLE, 1 << 19), (DType.FLOAT16, None), (DType.COMPLEX64, None)],
+)
+def test_operands_beyond_the_near_caches_are_read_ahead(dtype: DType, least: int | None) -> None:
+    """12 MiB of them; results are written where they belong, without a move."""
+    for count in (1 << 18, 1 << 19, 1 << 20, 3 << 20):
+        record = planned((count,), (1,), (1,), (1,), dtype=dtype)
+        assert moved(record) == [False, False, False]
+        assert (record.main.part > 0) == (least is not None and count >= least)
+    one = planned((1 << 20,), (1,), (1,), (0,), dtype=dtype).main
+    assert (one.part > 0) == (dtype is DType.DOUBLE)
+    assert planned((1 << 20,), (1,), (1,), (2,), dtype=dtype).main.part == 0

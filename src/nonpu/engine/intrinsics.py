@@ -120,15 +120,19 @@ store_fence = operation(types.none, (), call("llvm.x86.sse.sfence", ir.VoidType(
 """Order non-temporal stores before everything that follows; nothing where `stream_line` stores plainly."""
 
 
-def _emit_prefetch(builder: Any, address: Any) -> None:
-    kind = (POINTER, INT32, INT32, INT32)
-    function = external(builder, "llvm.prefetch.p0", ir.VoidType(), kind)
-    reading, keep, data = (ir.Constant(INT32, number) for number in (0, 3, 1))
-    builder.call(function, [builder.inttoptr(address, POINTER), reading, keep, data])
+def _emit_prefetch(writes: int) -> Callable[[Any, Any], None]:
+    def emit(builder: Any, address: Any) -> None:
+        kind = (POINTER, INT32, INT32, INT32)
+        function = external(builder, "llvm.prefetch.p0", ir.VoidType(), kind)
+        purpose, keep, data = (ir.Constant(INT32, number) for number in (writes, 3, 1))
+        builder.call(function, [builder.inttoptr(address, POINTER), purpose, keep, data])
+
+    return emit
 
 
-prefetch = operation(types.none, (i8,), _emit_prefetch)
-"""``prefetch(address)``: ask for the cache line that holds an address, which need not exist."""
+prefetch, prefetch_to_write = (operation(types.none, (i8,), _emit_prefetch(writes)) for writes in (0, 1))
+"""``prefetch(address)``: ask for the cache line that holds an address, which need not exist; the second: so that it can
+be written."""
 
 
 # The flags that arithmetic raises in a status word of the processor and that stay until they are cleared.

@@ -27,6 +27,7 @@ from nonpu.engine.intrinsics import (
     load_i8,
     map_tuple,
     prefetch,
+    prefetch_to_write,
     stack,
     store_fence,
     store_i8,
@@ -298,23 +299,38 @@ def _step(launch: Any, index: Any) -> Any:
 
 
 @njit(no_cpython_wrapper=True)
-def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: Any) -> None:
-    """Compute and move out a row in parts that end where cache lines do, and ask for the next part of each input.
+def _ask(address: Any, size: Any, writes: Any) -> None:
+    """Ask for the cache lines that begin in ``size`` bytes from an address on."""
+    for line in range(size // LINE):
+        if writes:
+            prefetch_to_write(address + LINE * line)
+        else:
+            prefetch(address + LINE * line)
 
-    While stores past the caches drain, nothing else would read ahead.
+
+@njit(no_cpython_wrapper=True)
+def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: Any) -> None:
+    """Compute a row in parts that end where cache lines of the result do, and ask for the next part of each operand.
+
+    The result is moved out past the caches, and nothing else reads ahead while such stores drain, or it is written
+    where it belongs.
     """
     output, part = _operand(launch, 0), _word(launch, PART)
-    move, item, target = _word(output, MOVE), _word(output, ITEM), _word(output_place, HELD)
+    move, item = _word(output, MOVE), _word(output, ITEM)
+    target = _word(addresses, 0) if move == 0 else _word(output_place, HELD)
     done, size = 0, part - (target & (LINE - 1)) // item
     while done < columns:
         size = min(size, columns - done)
         call_kernel(_word(launch, KERNEL), addresses, size, launch + 8 * PARAMETERS)
         for index in range(1, _word(launch, OPERANDS)):
             following = _word(addresses, index) + size * _step(launch, index)
-            for line in range(part * _step(launch, index) // LINE):
-                prefetch(following + LINE * line)
+            _ask(following, part * _step(launch, index), False)
             _set(addresses, index, following)
-        call_move(move, target + done * item, 0, item, _word(addresses, 0), 0, item, 1, size)
+        if move == 0:
+            _set(addresses, 0, target + (done + size) * item)
+            _ask(_word(addresses, 0), part * item, True)
+        else:
+            call_move(move, target + done * item, 0, item, _word(addresses, 0), 0, item, 1, size)
         done += size
         size = part
 
@@ -344,7 +360,7 @@ def _is_plain(launch: Any) -> Any:
     for index in range(_word(launch, OPERANDS)):
         moves |= _word(_operand(launch, index), MOVE)
     whole = _word(launch, TILE_ROWS) == 1 and _word(launch, COLUMNS) <= _word(launch, TILE_COLUMNS)
-    return whole and moves == 0 and _word(launch, KERNEL) != 0
+    return whole and moves == 0 and _word(launch, KERNEL) != 0 and _word(launch, PART) == 0
 
 
 @njit(no_cpython_wrapper=True)

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 from math import prod
 
+from nonpu.dtypes import DType
 from nonpu.engine.load import address, exists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from nonpu.dtypes import DType
 
 MAX_OPERANDS = 6
 BLOCK = 1024
@@ -45,6 +44,10 @@ STREAM_BYTES = 32 << 20
 PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
+FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
+"""From so many bytes of all operands on, far more than second-level caches hold, light kernels are also called for a
+part at a time and ask for the next one of each operand, which processors do later and more timidly.  Complex kernels
+lose by it: each call clears and reads the processor's flags."""
 LIGHT, HEAVY = 1 / 16, 1 / 7
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
@@ -224,7 +227,8 @@ def _launch(
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
-    part = PART // item if stream and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
+    ahead = stream or (direct[0] and tile_rows == 1 and computed not in COMPLEX and _is_far(extents, strides, item))
+    part = PART // item if ahead and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
     if not part and not all(direct) and tile_rows * tile_columns > BLOCK:
         tile_columns = BLOCK
     row_extent = extents[rows] if rows >= 0 else 1
@@ -302,6 +306,11 @@ def _repeats(unit: list[bool], strides: list[list[int]], rows: int, stack: int) 
 def _may_stream(count: int, columns: int, item: int, starts: list[int]) -> bool:
     """Large outputs that no input shares gain from stores that do not read the cache line first."""
     return count * item >= STREAM_BYTES and columns >= BLOCK and starts[0] % item == 0 and starts[0] not in starts[1:]
+
+
+def _is_far(extents: list[int], strides: list[list[int]], item: int) -> bool:
+    """Whether the operands, broadcast ones without their repetitions, are more than the caches near a core hold."""
+    return sum(prod(n for n, s in zip(extents, view, strict=True) if s) * item for view in strides) >= FAR
 
 
 def _move(stored: DType, computed: DType, is_output: bool, stream: bool) -> str:
