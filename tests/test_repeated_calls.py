@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nonpu
-from nonpu import AclnnError, Scalar, _core
+from nonpu import AclnnError, Scalar, Tensor, _core, aclnn
 from nonpu.interop import numpy as interop
 from nonpu.ops import find
 from nonpu.spec.checks import valid_call, valid_tensor
@@ -319,3 +319,29 @@ def test_types_of_elements_that_are_gone_are_not_taken_for_known_ones() -> None:
                 nonpu.sigmoid_backward(grad, x)
         else:
             assert nonpu.sigmoid_backward(grad, x).tolist() == [0.5] * 5
+
+
+def test_a_client_that_waits_at_once_has_its_work_done_when_a_run_returns() -> None:
+    """Not at the first run, and no longer after several without a wait; the results are the same."""
+    random = np.random.default_rng(5)
+    grad, x = (random.standard_normal(1 << 18).astype(np.float32) for _ in range(2))
+    out, expected = np.empty_like(x), nonpu.swish_backward(grad, x)
+    grad_tensor, x_tensor, out_tensor = (Tensor.from_numpy(array) for array in (grad, x, out))
+    _, executor = aclnn.aclnnSwishBackwardGetWorkspaceSize(grad_tensor, x_tensor, None, out_tensor)
+    executor.set_repeatable()
+    done = False
+    for _ in range(1000):  # the system may keep this thread waiting for longer than "at once"
+        out[:] = np.nan
+        executor.run()
+        done = done or bool(_core.lib.nonpu_stream_idle(0))
+        _core.lib.nonpu_stream_synchronize(0)
+        np.testing.assert_array_equal(out, expected)
+        if done:
+            break
+    assert done
+    for runs in (5, 1, 2):
+        out[:] = np.nan
+        for _ in range(runs):
+            executor.run()
+        assert _core.lib.nonpu_stream_synchronize(0) == 0
+        np.testing.assert_array_equal(out, expected)

@@ -5,8 +5,10 @@
 
 #include "queue.h"
 
-/* Nanoseconds: below this, handing work to another thread costs more than the work. */
-enum { INLINE_COST = 50000 };
+/* Nanoseconds. Below INLINE_COST, handing work to another thread costs more than the work. Where the client waits for each
+   piece of work within PROMPT anyway, the caller does more of it himself: nothing is woken, nothing moves to the cache of
+   another processor. PROMPT_COST bounds what that costs a client which changes its ways, and one whose wait has a limit. */
+enum { INLINE_COST = 50000, PROMPT_COST = 2000000, PROMPT = 20000 };
 
 pthread_mutex_t nonpu_queues = PTHREAD_MUTEX_INITIALIZER;
 int nonpu_ending;
@@ -45,9 +47,26 @@ static int32_t take_failure(const char *api, nonpu_stream *s)
     return status;
 }
 
+static int64_t clock_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+/* A client waits: has it done so at once, and for one piece of work? */
+static void learn(nonpu_stream *s)
+{
+    if (s->offered)
+        s->prompt = s->queued == s->waited + 1 && clock_now() - s->offered < PROMPT;
+    s->offered = 0;
+    s->waited = s->queued;
+}
+
 int32_t nonpu_settle(const char *api, nonpu_point point, int32_t timeout_status, const struct timespec *deadline)
 {
     uintptr_t handle = nonpu_handle(&nonpu_streams, point.stream);
+    learn(point.stream);
     int32_t status = nonpu_await(point, deadline);
     if (status == ACL_ERROR_RT_WAIT_TIMEOUT)
         return nonpu_fail(timeout_status, api, "the work queued so far", "done within the timeout", "work that is not");
@@ -122,6 +141,12 @@ int32_t nonpu_append(const char *api, nonpu_stream *s, const nonpu_task *task)
 
 static int is_idle(const nonpu_stream *s) { return !s->busy && !s->head; }
 
+/* Whether the caller does work of this cost himself. */
+static int is_small(const nonpu_stream *s, int64_t cost)
+{
+    return is_idle(s) && (cost < INLINE_COST || (cost < PROMPT_COST && s->prompt && s->queued == s->waited));
+}
+
 static void start_inline(nonpu_stream *s)
 {
     s->running = nonpu_begin(s);
@@ -143,7 +168,7 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
     int32_t status = s ? refuse(api, s) : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
     if (!status)
         NONPU_CHECKED(nonpu_note_task(api, nonpu_handle(&nonpu_streams, s), task));
-    if (!status && cost < INLINE_COST && is_idle(s)) {
+    if (!status && is_idle(s) && cost < INLINE_COST) {
         nonpu_task own;
         memcpy(&own, task, offsetof(nonpu_task, of) + sizeof task->of.copy);
         start_inline(s);
@@ -163,6 +188,8 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
 int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
 {
     int32_t status = ACLNN_SUCCESS;
+    int64_t cost = plan->launches > 0 ? plan->main.cost : 0;
+    cost += plan->launches > 1 ? plan->tail.cost : 0;
     pthread_mutex_lock(&nonpu_queues);
     nonpu_stream *s = nonpu_stream_of(handle);
     if (s)
@@ -170,7 +197,7 @@ int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
     if (!s || (s->stops && s->failure)) {
         status = s ? refuse(api, s) : nonpu_no_stream(ACLNN_ERR_RUNTIME_ERROR, api, handle);
         status = ACLNN_ERR_RUNTIME_ERROR;
-    } else if (plan->launches > 0 && is_idle(s) && plan->main.cost + (plan->launches > 1 ? plan->tail.cost : 0) < INLINE_COST) {
+    } else if (plan->launches > 0 && is_small(s, cost)) {
         start_inline(s);
         status = nonpu_run_now(api, plan);
         finish_inline(s);
@@ -183,6 +210,8 @@ int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
             status = nonpu_no_temporary(api);
         }
     }
+    if (s && cost >= INLINE_COST)
+        s->offered = clock_now();
     pthread_mutex_unlock(&nonpu_queues);
     return status;
 }
@@ -199,6 +228,7 @@ nonpu_stream *nonpu_make_stream(uintptr_t context)
     s->has_condition = 1;
     s->context = context;
     s->failure = 0;
+    s->offered = s->prompt = 0;
     s->priority = s->flags = 0;
     s->is_default = s->stops = 0;
     return s;
