@@ -114,9 +114,9 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
     for steps in ((0, 1), (1, 0)):
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
     assert planned((1024, 16384), rows, rows, (32768, 2)).main.operand[0].move == 0
-    heavy = planned((1024, 16384), rows, rows, rows, cost=0.5).main
+    heavy = planned((1024, 16384), rows, rows, rows, cost=0.4).main
     assert (heavy.operand[0].move, heavy.part) == (address("nonpu_stream_float32"), 0)
-    assert planned((1024, 16384), rows, rows, rows, cost=0.6).main.operand[0].move == 0
+    assert planned((1024, 16384), rows, rows, rows, cost=0.5).main.operand[0].move == 0
     assert planned((1024, 16384), rows, rows, (1, 0), cost=0.5).main.part == 128
     assert planned((1024, 16384), rows, (1, 0), rows, cost=0.6).main.operand[0].move == 0
 

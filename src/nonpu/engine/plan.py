@@ -48,7 +48,7 @@ FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
 """From so many bytes of all operands on, far more than second-level caches hold, light kernels are also called for a
 part at a time and ask for the next one of each operand, which processors do later and more timidly.  Complex kernels
 lose by it: each call clears and reads the processor's flags."""
-LIGHT, HEAVY = 1 / 16, 1 / 7
+LIGHT, HEAVY = 1 / 16, 1 / 9
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
 SPLAT_COST = 0.2
