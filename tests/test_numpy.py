@@ -44,13 +44,15 @@ def test_views_are_not_copied(layout: str) -> None:
     view = LAYOUTS[layout](numbers(1500, 900))
     nonpu.swish_backward(view, view, 1.5)
     out = np.empty(view.shape, np.float32)
-    tracemalloc.start()
-    try:
-        nonpu.swish_backward(view, view, 1.5, out=out)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 20_000
+    peaks = []
+    for _ in range(3):  # other threads of the test runner take memory now and then
+        tracemalloc.start()
+        try:
+            nonpu.swish_backward(view, view, 1.5, out=out)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert min(peaks) < 20_000
     copy = np.ascontiguousarray(view)
     assert np.array_equal(out, nonpu.swish_backward(copy, copy, 1.5))
 
