@@ -80,10 +80,33 @@ def test_a_repeated_row_is_spread_once_over_a_block_of_rows() -> None:
     assert record.main.tile_rows == 1
 
 
+@pytest.mark.parametrize(("dtype", "has"), [(DType.FLOAT, True), (DType.DOUBLE, True), (DType.FLOAT16, False)])
+def test_inputs_of_every_second_element_go_to_the_kernel_as_they_are(dtype: DType, has: bool) -> None:
+    """If all inputs are such, the result is not, and rows need not be joined; not where kernels are guarded."""
+    record = planned((300, 500), (500, 1), (1001, 2), (1000, 2), dtype=dtype)
+    assert moved(record) == [False, not has, not has]
+    assert (
+        record.main.kernel == address(f"{SIGMOID}{dtype.python_name}_step_2" if has else SIGMOID + "float16")
+    ) is True
+    for steps, staged in (
+        (((500, 1), (1000, 2), (500, 1)), [False, True, False]),
+        (((500, 1), (1500, 3), (1500, 3)), [False, True, True]),
+        (((1000, 2), (1000, 2), (1000, 2)), [True, True, True]),
+    ):
+        other = planned((300, 500), *steps, dtype=dtype)
+        assert (moved(other), other.main.kernel) == (staged, address(SIGMOID + dtype.python_name))
+    short = planned((300, 10), (10, 1), (21, 2), (21, 2), dtype=dtype)
+    assert (moved(short), short.main.kernel) == ([False, True, True], address(SIGMOID + dtype.python_name))
+    mixed = planned((300, 10), (10, 1), (20, 2), (21, 2), dtype=dtype)
+    assert (moved(mixed), mixed.main.kernel) == ([False, True, True], address(SIGMOID + dtype.python_name))
+    joined = planned((300, 10), (10, 1), (20, 2), (20, 2), dtype=dtype)
+    assert moved(joined) == [False, not has, not has]
+
+
 @pytest.mark.parametrize(("side", "block"), [(256, plan.BLOCK), (2048, plan.FAR_BLOCK)])
 def test_strided_operands_are_moved_in_blocks_that_suit_the_cache(side: int, block: int) -> None:
     """Large ones in smaller blocks; contiguous ones are not concerned."""
-    sliced = planned((side, side), (side, 1), (2 * side, 2), (side, 1)).main
+    sliced = planned((side, side), (side, 1), (3 * side, 3), (side, 1)).main
     assert sliced.tile_rows * sliced.tile_columns == block
     turned = planned((side, side), (side, 1), (side, 1), (1, side)).main
     assert turned.tile_rows * turned.tile_columns == block
@@ -114,6 +137,7 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
     for steps in ((0, 1), (1, 0)):
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
     assert planned((1024, 16384), rows, rows, (32768, 2)).main.operand[0].move == 0
+    assert planned((1024, 16384), rows, (32768, 2), (32768, 2)).main.part == 128
     heavy = planned((1024, 16384), rows, rows, rows, cost=0.4).main
     assert (heavy.operand[0].move, heavy.part) == (address("nonpu_stream_float32"), 0)
     assert planned((1024, 16384), rows, rows, rows, cost=0.5).main.operand[0].move == 0

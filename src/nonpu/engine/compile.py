@@ -75,7 +75,8 @@ def sources(operators: Iterable[Any]) -> list[Source]:
 
 
 def kernel_sources(operators: Iterable[Any]) -> Iterator[Source]:
-    """Return the kernels of operators, one per promoted type, and for real types one per input that is one number."""
+    """Return the kernels of operators: one per promoted type, for real types one per input that is one number, and
+    where nothing is guarded one for every second element of the inputs, as in the real parts of complex numbers."""
     for op in operators:
         for dtype, kernel in op.kernels.items():
             symbol, name, inputs = f"nonpu_{op.python_name}_{dtype.python_name}", dtype.python_name, len(op.inputs)
@@ -83,6 +84,9 @@ def kernel_sources(operators: Iterable[Any]) -> Iterator[Source]:
             for which in range(inputs if name not in COMPONENT else 0):
                 make = partial(_splat, kernel, name, inputs, which)
                 yield Source((f"{symbol}_splat_{which}",), KERNEL_SIGNATURE, make, group=symbol)
+            if kernel.fast is None and name not in COMPONENT:
+                make = partial(loops.kernel, kernel.function, kernel.compute.python_name, name, inputs, step=2)
+                yield Source((f"{symbol}_step_2",), KERNEL_SIGNATURE, make, group=symbol)
 
 
 def _splat(kernel: Any, dtype: str, inputs: int, which: int) -> Any:

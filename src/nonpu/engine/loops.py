@@ -86,7 +86,7 @@ def _global(value: Any, compute: str) -> Any:
     return _constant(value, compute)
 
 
-def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
+def kernel(function: Scalar, compute: str, dtype: str, inputs: int, step: int = 1) -> Any:
     """Return ``entry(operands, count, parameters)``: the scalar function over contiguous operands of one type.
 
     Parameters
@@ -99,10 +99,12 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
         Python name of the type of all operands in memory.
     inputs : int
         Number of input operands.
+    step : int
+        Every so manieth element of the inputs counts, for real types; they are read as vectors and sorted.
     """
     scalar = specialise(function, compute)
     parts = 2 if dtype in COMPONENT else 1
-    element = element_of(scalar, dtype, compute)
+    element = element_of(scalar, dtype, compute, step)
     addresses_of = words(i8, inputs)
     parameters_of = words(f8, len(inspect.signature(function).parameters) - inputs * parts)
     narrow, size_of_item = to_single if compute == "float32" else _same, ITEM_SIZE[dtype]
@@ -120,7 +122,7 @@ def kernel(function: Scalar, compute: str, dtype: str, inputs: int) -> Any:
             start += size
             size = count - start
 
-    if dtype != "bfloat16":
+    if dtype != "bfloat16" or step > 1:
         return entry
     pair = _brain_pair(scalar, compute)
 
@@ -139,17 +141,20 @@ def until_line(address: Any, item: Any) -> Any:
     return (-address & (LINE - 1)) // item
 
 
-def element_of(scalar: Any, dtype: str, compute: str) -> Any:
+def element_of(scalar: Any, dtype: str, compute: str, step: int = 1) -> Any:
     """Return ``element(index, start, output, sources, parameters)``: compute the element at ``start + index``."""
-    return (_complex_element if dtype in COMPONENT else _real_element)(scalar, dtype, compute)
+    if dtype in COMPONENT:
+        return _complex_element(scalar, dtype, compute)
+    return _real_element(scalar, dtype, compute, step)
 
 
-def _real_element(scalar: Any, dtype: str, compute: str) -> Any:
+def _real_element(scalar: Any, dtype: str, compute: str, step: int) -> Any:
     read, write, stride = reader(dtype, compute), writer(dtype, compute), ITEM_SIZE[dtype]
+    source_stride = stride * step
 
     @njit(no_cpython_wrapper=True)
     def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
+        return read(address, index, source_stride, 0)
 
     @njit(no_cpython_wrapper=True)
     def element(index: Any, start: Any, output: Any, sources: Any, parameters: Any) -> None:
@@ -292,10 +297,9 @@ def _bring(launch: Any, index: Any, place: Any, tile: Any, same_size: Any) -> An
 
 @njit(no_cpython_wrapper=True)
 def _step(launch: Any, index: Any) -> Any:
-    """Return the distance of an input's elements where the kernel reads them: 0 for one number, else contiguous."""
+    """Return the distance of an input's elements where the kernel reads them; 0: it reads one number."""
     operand = _operand(launch, index)
-    is_number = _word(operand, MOVE) == 0 and _word(operand, COLUMN_STRIDE) == 0
-    return 0 if is_number else _word(operand, ITEM)
+    return _word(operand, COLUMN_STRIDE if _word(operand, MOVE) == 0 else ITEM)
 
 
 @njit(no_cpython_wrapper=True)
@@ -310,7 +314,7 @@ def _ask(address: Any, size: Any, writes: Any) -> None:
 
 @njit(no_cpython_wrapper=True)
 def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: Any) -> None:
-    """Compute a row in parts that end where cache lines of the result do, and ask for the next part of each operand.
+    """Compute a row in parts that end where cache lines of the result do, and ask for the next part of operands.
 
     The result is moved out past the caches, and nothing else reads ahead while such stores drain, or it is written
     where it belongs.
@@ -324,7 +328,8 @@ def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: A
         call_kernel(_word(launch, KERNEL), addresses, size, launch + 8 * PARAMETERS)
         for index in range(1, _word(launch, OPERANDS)):
             following = _word(addresses, index) + size * _step(launch, index)
-            _ask(following, part * _step(launch, index), False)
+            if _step(launch, index) <= item:  # of inputs with gaps processors themselves read enough
+                _ask(following, part * _step(launch, index), False)
             _set(addresses, index, following)
         if move == 0:
             _set(addresses, 0, target + (done + size) * item)

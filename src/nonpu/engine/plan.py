@@ -217,12 +217,18 @@ def _launch(
     count = prod(extents)
     item = computed.itemsize
     same_type = [view.dtype is computed for view in views]
-    splat = _splat(kernel, extents[columns], [s[columns] for s in strides], same_type)
-    rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat)
+    steps = [s[columns] for s in strides]
+    splat = _splat(kernel, extents[columns], steps, same_type)
+    step = _step(kernel, steps, same_type, item)
+    rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat, step)
+    if step > 1 and all(direct):
+        kernel = f"{kernel}_step_{step}"
+    elif step > 1:  # several rows to a tile, with something between them
+        rows, tile_rows, tile_columns, direct = _tiling(extents, strides, same_type, item, splat, 1)
     if splat and direct[splat]:
         kernel = f"{kernel}_splat_{splat - 1}"
         cost = min(cost, SPLAT_COST) if splat == len(views) - 1 else cost
-    has_gaps = any(s[columns] > view.dtype.itemsize for s, view in zip(strides, views, strict=True))
+    has_gaps = any(s > view.dtype.itemsize and not ok for s, view, ok in zip(steps, views, direct, strict=True))
     light = not has_gaps and cost <= HEAVY * item
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
@@ -268,15 +274,24 @@ def _splat(kernel: str, extent: int, steps: list[int], same_type: list[bool]) ->
     return 0
 
 
+def _step(kernel: str, steps: list[int], same_type: list[bool], item: int) -> int:
+    """Return every how manieth element of all inputs counts, where the kernel can take them like that; else 1."""
+    is_sliced = kernel and all(same_type) and steps[0] == item and all(step == 2 * item for step in steps[1:])
+    return 2 if is_sliced and exists(f"{kernel}_step_2") else 1
+
+
 def _tiling(
-    extents: list[int], strides: list[list[int]], same_type: list[bool], item: int, splat: int
+    extents: list[int], strides: list[list[int]], same_type: list[bool], item: int, splat: int, step: int
 ) -> tuple[int, int, int, list[bool]]:
     """Return the row axis (-1: none), the extents of a tile, and which operands go to the kernel as they are."""
     columns = len(extents) - 1
     extent = extents[columns]
     rows, transposed = _row_axis(extents, strides) if columns > 0 else (-1, False)
-    unit = [same and (extent == 1 or s[columns] == item) for same, s in zip(same_type, strides, strict=True)]
-    is_strided = any(not 0 <= s[columns] <= item for s in strides)
+    units = [item, *[step * item] * (len(strides) - 1)]
+    unit = [
+        same and (extent == 1 or s[columns] == size) for same, s, size in zip(same_type, strides, units, strict=True)
+    ]
+    is_strided = step == 1 and any(not 0 <= s[columns] <= item for s in strides)
     block = FAR_BLOCK if is_strided and len(strides) * prod(extents) * item > CACHED else BLOCK
     tile_rows = 1
     if transposed:
@@ -289,10 +304,9 @@ def _tiling(
     if all(unit) and tile_rows == 1:
         whole = max(LEAST // item, min(CHUNK, prod(extents) // GRAINS))
     tile_columns = min(extent, whole)
-    stack = tile_columns * item
     direct = [
-        ok and (tile_rows == 1 or (s[rows] == stack and tile_columns == extent))
-        for ok, s in zip(unit, strides, strict=True)
+        ok and (tile_rows == 1 or (s[rows] == tile_columns * size and tile_columns == extent))
+        for ok, s, size in zip(unit, strides, units, strict=True)
     ]
     return rows, tile_rows, tile_columns, direct
 
