@@ -12,6 +12,7 @@ import pytest
 
 import nonpu
 from nonpu import AclnnError, Scalar, Tensor, _core, aclnn
+from nonpu.engine.plan import STREAM_BYTES
 from nonpu.interop import numpy as interop
 from nonpu.ops import find
 from nonpu.spec.checks import valid_call, valid_tensor
@@ -177,6 +178,34 @@ def test_a_known_layout_with_an_overlapping_output_is_planned_anew() -> None:
     expected = nonpu.swish_backward(grad, x.copy())
     nonpu.swish_backward(grad, x, out=x)
     assert x.tobytes() == expected.tobytes()
+
+
+def test_large_results_are_remembered_for_inputs_apart_from_them() -> None:
+    """Their plan stores past the caches; in place, or at odd addresses, another is better, and is not remembered."""
+    count = STREAM_BYTES // 4
+    memory = [np.ones(count + 1, np.float32) for _ in range(3)]
+    grad, y, out = (block[:count] for block in memory)
+    y[:] = 0.25
+    y[[0, -1]] = 0.5
+    bytes_of = memory[2].view(np.uint8)
+    odd = np.frombuffer(bytes_of[1 : 1 + 4 * count], np.float32)
+    known: dict[Any, Any] = {}
+    sigmoid = find("SigmoidBackward")
+    interop.run(sigmoid, (grad, y), y, None, known, "key")
+    assert not known
+    assert y[[0, 1, -1]].tolist() == [0.25, 0.1875, 0.25]
+    interop.run(sigmoid, (grad, y), odd, None, known, "key")
+    assert not known
+    assert odd[[0, 1, -1]].tolist() == [0.1875, 0.15234375, 0.1875]
+    interop.run(sigmoid, (grad, y), out, None, known, "key")
+    ready = known["key"].launch
+    for inputs in ((y, grad), (grad, y)):
+        out[:] = 7
+        assert _core.run_on(ready, out, *inputs)
+        assert out[[0, 1, -1]].tolist() == ([0.1875, 0.15234375, 0.1875] if inputs[0] is grad else [0, 0, 0])
+    assert not _core.run_on(ready, y, grad, y)
+    assert not _core.run_on(ready, grad, grad, y)
+    assert y[[0, 1, -1]].tolist() == [0.25, 0.1875, 0.25]
 
 
 def test_a_read_only_output_is_refused_although_the_call_is_known() -> None:

@@ -63,17 +63,18 @@ def remember(call: Call, plan: Any, arrays: tuple[Array, ...], any_product: bool
     any_product
         Whether the product was given with the call, not by the environment.
     """
-    output = arrays[0]
-    if plan.launches != 1 or output.nbytes >= STREAM_BYTES:
+    output, is_large = arrays[0], arrays[0].nbytes >= STREAM_BYTES
+    places = [array.__array_interface__["data"][0] for array in arrays]
+    if plan.launches != 1 or (is_large and (places[0] in places[1:] or places[0] % output.itemsize)):
         return None
     ready = ffi.new("nonpu_ready *")
     ready.launch = plan.main
     ready.any_product = any_product
+    ready.apart = is_large
     ready.product = environment_value()[:63]
     layout = _layout(output, output.shape)
-    for index, array in enumerate(arrays):
-        address = array.__array_interface__["data"][0]
-        ready.start[index] = plan.main.operand[index].data - address
+    for index, (array, place) in enumerate(zip(arrays, places, strict=True)):
+        ready.start[index] = plan.main.operand[index].data - place
         steps = [step * (extent - 1) for extent, step in zip(array.shape, array.strides, strict=True)]
         ready.low[index] = sum(step for step in steps if step < 0)
         ready.high[index] = sum(step for step in steps if step > 0) + array.itemsize

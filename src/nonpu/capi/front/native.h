@@ -59,6 +59,7 @@ typedef struct {
     nonpu_launch launch;
     int64_t start[6], low[6], high[6];
     int32_t same_layout[6];
+    int32_t apart;                  /* no input may be the output: such a call has a plan of its own */
     int32_t any_product;            /* 0: judged for the product that NONPU_PRODUCT had then */
     char product[64];
 } nonpu_ready;
@@ -73,7 +74,8 @@ int32_t nonpu_execute(uintptr_t executor, uintptr_t stream);   /* stream 0: the 
    for a kernel, and no other could be had. */
 int32_t nonpu_run(const nonpu_launch *launch);
 int32_t nonpu_run_plan(const nonpu_plan *plan);
-/* 0: done. 1: the product has changed, inputs overlap the output partly, or it could not run; nothing was done. */
+/* 0: done. 1: the product has changed, inputs overlap the output partly or as the plan does not allow for, or it could
+   not run; nothing was done. */
 int32_t nonpu_run_ready(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
                         uintptr_t e);
 void nonpu_set_threads(int32_t count);                         /* 0: as the environment says */

@@ -4,12 +4,12 @@
 
 #include "front.h"
 
-/* Whether an input shares memory with the output in another way than being its very elements. */
+/* Whether an input shares memory with the output, and not just as its very elements where the plan allows for that. */
 static int disturbs(const nonpu_ready *ready, int64_t index, uintptr_t output, uintptr_t input)
 {
     int apart = (int64_t)(input + ready->low[index]) >= (int64_t)(output + ready->high[0])
              || (int64_t)(output + ready->low[0]) >= (int64_t)(input + ready->high[index]);
-    return !apart && !(input == output && ready->same_layout[index]);
+    return !apart && (ready->apart || input != output || !ready->same_layout[index]);
 }
 
 int32_t nonpu_run_ready(const nonpu_ready *ready, uintptr_t output, uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d,
