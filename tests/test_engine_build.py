@@ -339,7 +339,7 @@ class Launch:
     """A launch record, filled word by word as its C declaration orders them."""
 
     def __init__(self, kernel: str, shape: tuple[int, int], tile: tuple[int, int], outer: tuple[int, ...]) -> None:
-        self.words = [0] * 87
+        self.words = [0] * 88
         self.words[1] = load.address(kernel)
         self.words[4:8] = [*shape, *tile]
         self.words[8] = len(outer)
@@ -357,7 +357,7 @@ class Launch:
 
     def run(self, first: int, last: int) -> None:
         """Run some of the tiles."""
-        record = (ctypes.c_int64 * 87)(*self.words)
+        record = (ctypes.c_int64 * 88)(*self.words)
         kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         kind(load.address("nonpu_elementwise"))(ctypes.addressof(record), first, last)
 

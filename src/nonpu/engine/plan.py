@@ -45,7 +45,7 @@ PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
 FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
-"""From so many bytes of all operands on, far more than second-level caches hold, light kernels are also called for a
+"""From so many bytes of all operands on for each thread, far more than second-level caches hold, light kernels are also called for a
 part at a time and ask for the next one of each operand, which processors do later and more timidly.  Complex kernels
 lose by it: each call clears and reads the processor's flags."""
 LIGHT, HEAVY = 1 / 16, 1 / 9
@@ -233,8 +233,8 @@ def _launch(
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
-    ahead = stream or (direct[0] and tile_rows == 1 and computed not in COMPLEX and _is_far(extents, strides, item))
-    part = PART // item if ahead and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
+    far = _bytes(extents, strides, item) // FAR if direct[0] and tile_rows == 1 and computed not in COMPLEX else 0
+    part = PART // item if (stream or far) and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
     if not part and not all(direct) and tile_rows * tile_columns > BLOCK:
         tile_columns = BLOCK
     row_extent = extents[rows] if rows >= 0 else 1
@@ -253,6 +253,7 @@ def _launch(
     for i, value in enumerate(parameters):
         launch.parameters[i] = value
     launch.part = part
+    launch.part_threads = 0 if stream else far
     launch.cost = int(count * (cost + MOVE_COST * direct.count(False))) + 1
     for i, view in enumerate(views):
         operand = launch.operand[i]
@@ -322,9 +323,9 @@ def _may_stream(count: int, columns: int, item: int, starts: list[int]) -> bool:
     return count * item >= STREAM_BYTES and columns >= BLOCK and starts[0] % item == 0 and starts[0] not in starts[1:]
 
 
-def _is_far(extents: list[int], strides: list[list[int]], item: int) -> bool:
-    """Whether the operands, broadcast ones without their repetitions, are more than the caches near a core hold."""
-    return sum(prod(n for n, s in zip(extents, view, strict=True) if s) * item for view in strides) >= FAR
+def _bytes(extents: list[int], strides: list[list[int]], item: int) -> int:
+    """Return how much the operands are, broadcast ones without their repetitions."""
+    return sum(prod(n for n, s in zip(extents, view, strict=True) if s) * item for view in strides)
 
 
 def _move(stored: DType, computed: DType, is_output: bool, stream: bool) -> str:

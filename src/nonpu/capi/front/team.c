@@ -193,6 +193,12 @@ static void share(const nonpu_launch *launch, int64_t places)
         drive(launch, 0, launch->tiles);
         return;
     }
+    nonpu_launch whole;
+    if (launch->part && launch->part_threads && places >= launch->part_threads) {
+        whole = *launch;
+        whole.part = 0;
+        launch = &whole;
+    }
     shared = launch;
     chunk = launch->tiles / ((places + 1) * CHUNKS);
     int64_t half = (launch->tiles + 2 * places + 1) / (2 * (places + 1));       /* of a thread's share */
