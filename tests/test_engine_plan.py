@@ -132,7 +132,7 @@ def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
     for dtype, elements in ((DType.FLOAT, 128), (DType.DOUBLE, 64), (DType.BFLOAT16, 0)):
         record = planned((1024, 16384), rows, rows, rows, dtype=dtype)
         assert moved(record) == [True, False, False]
-        assert (record.main.part, record.main.part_threads) == (elements, 0)
+        assert (record.main.part, record.main.far) == (elements, 0)
         assert record.main.tile_columns == (16384 if elements else plan.BLOCK)
     for steps in ((0, 1), (1, 0)):
         assert planned((1024, 16384), rows, rows, steps).main.part == 128
@@ -155,7 +155,7 @@ def test_operands_beyond_the_near_caches_are_read_ahead(dtype: DType, least: int
         record = planned((count,), (1,), (1,), (1,), dtype=dtype)
         assert moved(record) == [False, False, False]
         assert (record.main.part > 0) == (least is not None and count >= least)
-        assert record.main.part_threads == 3 * count * dtype.itemsize // plan.FAR * (dtype is not DType.COMPLEX64)
+        assert record.main.far == 3 * count * dtype.itemsize // plan.FAR * (dtype is not DType.COMPLEX64)
     one = planned((1 << 20,), (1,), (1,), (0,), dtype=dtype).main
     assert (one.part > 0) == (dtype is DType.DOUBLE)
     assert planned((1 << 20,), (1,), (1,), (2,), dtype=dtype).main.part == 0

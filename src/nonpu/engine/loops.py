@@ -314,10 +314,10 @@ def _ask(address: Any, size: Any, writes: Any) -> None:
 
 @njit(no_cpython_wrapper=True)
 def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: Any) -> None:
-    """Compute a row in parts that end where cache lines of the result do, and ask for the next part of operands.
+    """Compute a row in parts that end where cache lines of the result do.
 
-    The result is moved out past the caches, and nothing else reads ahead while such stores drain, or it is written
-    where it belongs.
+    The result is moved out past the caches, and while such stores drain nothing would read ahead: so the next part of
+    the inputs is asked for.  Or it is written where it belongs, and then its next part is.
     """
     output, part = _operand(launch, 0), _word(launch, PART)
     move, item = _word(output, MOVE), _word(output, ITEM)
@@ -327,9 +327,10 @@ def _compute_in_parts(launch: Any, addresses: Any, output_place: Any, columns: A
         size = min(size, columns - done)
         call_kernel(_word(launch, KERNEL), addresses, size, launch + 8 * PARAMETERS)
         for index in range(1, _word(launch, OPERANDS)):
-            following = _word(addresses, index) + size * _step(launch, index)
-            if _step(launch, index) <= item:  # of inputs with gaps processors themselves read enough
-                _ask(following, part * _step(launch, index), False)
+            step = _step(launch, index)
+            following = _word(addresses, index) + size * step
+            if move != 0 and step <= item:  # with gaps, processors themselves read enough
+                _ask(following, part * step, False)
             _set(addresses, index, following)
         if move == 0:
             _set(addresses, 0, target + (done + size) * item)

@@ -45,9 +45,9 @@ PART = 512
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long."""
 FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
-"""From so many bytes of all operands on for each thread, far more than second-level caches hold, light kernels are also called for a
-part at a time and ask for the next one of each operand, which processors do later and more timidly.  Complex kernels
-lose by it: each call clears and reads the processor's flags."""
+"""From so many bytes of all operands on for each thread, far more than second-level caches hold, light kernels are also
+called for a part at a time and ask for the next part of the result, as processors ask for what is read, not for what is
+written.  Complex kernels lose by it: each call clears and reads the processor's flags."""
 LIGHT, HEAVY = 1 / 16, 1 / 9
 """Nanoseconds per byte of the result: up to the first, memory and not the kernel takes the time; above the second, the
 kernel hides what plain stores cost, as moves of inputs with gaps do."""
@@ -253,7 +253,7 @@ def _launch(
     for i, value in enumerate(parameters):
         launch.parameters[i] = value
     launch.part = part
-    launch.part_threads = 0 if stream else far
+    launch.far = far
     launch.cost = int(count * (cost + MOVE_COST * direct.count(False))) + 1
     for i, view in enumerate(views):
         operand = launch.operand[i]

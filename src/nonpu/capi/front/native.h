@@ -21,7 +21,8 @@ typedef struct nonpu_launch {
     int64_t cost;                   /* estimated nanoseconds of the whole launch on one thread */
     int64_t part;                   /* elements of a tile that are computed and moved out at a time; 0: all */
     nonpu_operand operand[6];
-    int64_t part_threads;           /* with more threads than these, each has too little for parts to pay; 0: they may not be left out */
+    int64_t far;                    /* how many threads have more of the operands than caches near them hold, and so use parts;
+                                       0: all do, for a result that is moved past the caches */
 } nonpu_launch;
 
 /* What phase two does: `launches` (0, 1 or 2) runs. With temporary > 0 `main` writes to a block of that many bytes,

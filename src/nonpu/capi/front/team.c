@@ -194,7 +194,7 @@ static void share(const nonpu_launch *launch, int64_t places)
         return;
     }
     nonpu_launch whole;
-    if (launch->part && launch->part_threads && places >= launch->part_threads) {
+    if (launch->part && launch->far && places >= launch->far) {
         whole = *launch;
         whole.part = 0;
         launch = &whole;
