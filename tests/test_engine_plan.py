@@ -127,9 +127,12 @@ def test_contiguous_launches_are_divided_so_that_threads_end_together(dtype: DTy
 
 
 def test_large_results_of_light_kernels_are_stored_in_parts() -> None:
-    """A part is eight cache lines; what is staged anyway, or takes the kernel longer than memory, is not divided."""
+    """A part is eight cache lines, or 64 elements.
+
+    What is staged anyway, or takes the kernel longer than memory, is not divided.
+    """
     rows = (16384, 1)
-    for dtype, elements in ((DType.FLOAT, 128), (DType.DOUBLE, 64), (DType.BFLOAT16, 0)):
+    for dtype, elements in ((DType.FLOAT, 128), (DType.DOUBLE, 64), (DType.COMPLEX128, 64), (DType.BFLOAT16, 0)):
         record = planned((1024, 16384), rows, rows, rows, dtype=dtype)
         assert moved(record) == [True, False, False]
         assert (record.main.part, record.main.far) == (elements, 0)

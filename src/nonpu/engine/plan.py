@@ -41,9 +41,10 @@ TRANSPOSED_ROWS = 16
 """Rows of a tile when an operand runs fastest along the row axis: a whole cache line of 4-byte elements."""
 STREAM_BYTES = 32 << 20
 """Outputs of at least this size are written past the caches (non-temporal stores)."""
-PART = 512
+PART, LEAST_PART = 512, 64
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
-while such stores drain, so that large parts take up to 1.5 times as long."""
+while such stores drain, so that large parts take up to 1.5 times as long.  But no fewer elements than the second
+number, for the sake of kernels that clear and read the processor's flags."""
 FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
 """From so many bytes of all operands on for each thread, far more than second-level caches hold, light kernels are also
 called for a part at a time and ask for the next part of the result, as processors ask for what is read, not for what is
@@ -234,7 +235,8 @@ def _launch(
     if stream or not kernel:
         direct[0] = False
     far = _bytes(extents, strides, item) // FAR if direct[0] and tile_rows == 1 and computed not in COMPLEX else 0
-    part = PART // item if (stream or far) and kernel and all(direct[1:]) and cost <= LIGHT * item else 0
+    in_parts = (stream or far) and kernel and all(direct[1:]) and cost <= LIGHT * item
+    part = max(PART // item, LEAST_PART) if in_parts else 0
     if not part and not all(direct) and tile_rows * tile_columns > BLOCK:
         tile_columns = BLOCK
     row_extent = extents[rows] if rows >= 0 else 1
