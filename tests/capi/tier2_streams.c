@@ -2,6 +2,8 @@
 #include "case.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include "gate.h"
 
@@ -122,6 +124,40 @@ CASE(places_of_discarded_streams_are_used_again)
         EXPECT_IS(taken, 2);
         EXPECT_IS(aclrtDestroyStreamForce(stream), 0);
     }
+}
+
+/* In the child nobody works for the stream, and it goes back to its pool. */
+CASE(a_process_forks_while_a_discarded_stream_works)
+{
+    gate g;
+    EXPECT_IS(aclrtSetDevice(0), 0);
+    aclrtStream stream = new_stream();
+    gate_close(&g, stream);
+    launch(stream, 1);
+    EXPECT_IS(aclrtDestroyStreamForce(stream), 0);
+    int status = -1;
+    pid_t child = fork();
+    if (!child) {
+        alarm(20);
+        stream = new_stream();
+        launch(stream, 2);
+        EXPECT_IS(aclrtSynchronizeStream(stream), 0);
+        EXPECT_IS(taken, 1);
+        EXPECT_IS(steps[0], 2);
+        _exit(failures);
+    }
+    int ended = 0;
+    for (int i = 0; i < 200 && !ended; i++) {   /* a child that hangs before its alarm hangs in fork itself */
+        usleep(100000);
+        ended = waitpid(child, &status, WNOHANG) == child;
+    }
+    if (!ended)
+        kill(child, SIGKILL);
+    EXPECT(ended);
+    EXPECT_IS(status, 0);
+    gate_open(&g);
+    EXPECT_IS(aclrtSynchronizeDevice(), 0);
+    EXPECT_IS(taken, 0);
 }
 
 static void *wait_for(void *stream)
@@ -324,4 +360,4 @@ CASE(reset_waits_for_queued_work)
 RUN(ENTRY(work_runs_in_order_while_the_caller_goes_on), ENTRY(streams_run_beside_each_other), ENTRY(waits_may_have_a_limit),
     ENTRY(destroying_waits_and_forcing_discards), ENTRY(aborting_discards_and_tells_whoever_waits), ENTRY(facts_about_streams),
     ENTRY(places_of_discarded_streams_are_used_again), ENTRY(streams_are_limited), ENTRY(failures_of_queued_work_appear_when_somebody_waits), ENTRY(a_failure_may_stop_a_stream),
-    ENTRY(the_default_stream_has_a_handle_and_cannot_be_destroyed), ENTRY(reset_waits_for_queued_work))
+    ENTRY(the_default_stream_has_a_handle_and_cannot_be_destroyed), ENTRY(a_process_forks_while_a_discarded_stream_works), ENTRY(reset_waits_for_queued_work))

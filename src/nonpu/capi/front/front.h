@@ -137,6 +137,7 @@ void nonpu_leave(void);
 /* ---- fork: each file brings its state into the child (start.c calls these) ---- */
 void nonpu_fork_errors(int step), nonpu_fork_handles(int step), nonpu_fork_memory(int step), nonpu_fork_streams(int step),
     nonpu_fork_team(int step), nonpu_fork_memo(int step);
+void nonpu_restart_streams(void);   /* in the child, when it has all locks: a stream that nobody has any more goes back to its pool */
 enum { FORK_PREPARE, FORK_PARENT, FORK_CHILD };
 /* The usual answer for a lock: hold it over the fork, so that what it guards is whole in the child. */
 void nonpu_fork_lock(pthread_mutex_t *lock, int step);

@@ -291,8 +291,10 @@ void nonpu_fork_streams(int step)
     nonpu_fork_lock(&nonpu_queues, step);
     nonpu_fork_lock(&nonpu_contexts.lock, step);
     nonpu_fork_lock(&nonpu_events.lock, step);
-    if (step != FORK_CHILD)
-        return;
+}
+
+void nonpu_restart_streams(void)
+{
     nonpu_fork_work();
     nonpu_fork_callbacks();
     nonpu_stream *s;

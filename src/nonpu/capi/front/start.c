@@ -442,6 +442,7 @@ static void fork_step(int step)
     nonpu_fork_memo(step);
     if (step == FORK_CHILD) {
         pthread_mutex_init(&lock, NULL);
+        nonpu_restart_streams();
         if (starting) {
             state = FAILED;
             snprintf(message, sizeof message, "a process that was forked while its interpreter started");
