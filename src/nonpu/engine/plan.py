@@ -234,7 +234,8 @@ def _launch(
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
-    far = _bytes(extents, strides, item) // FAR if direct[0] and tile_rows == 1 and computed not in COMPLEX else 0
+    is_large = count * item * len(views) >= FAR and direct[0] and tile_rows == 1 and computed not in COMPLEX
+    far = _bytes(extents, strides, item) // FAR if is_large else 0
     in_parts = (stream or far) and kernel and all(direct[1:]) and cost <= LIGHT * item
     part = max(PART // item, LEAST_PART) if in_parts else 0
     if not part and not all(direct) and tile_rows * tile_columns > BLOCK:
@@ -279,8 +280,9 @@ def _splat(kernel: str, extent: int, steps: list[int], same_type: list[bool]) ->
 
 def _step(kernel: str, steps: list[int], same_type: list[bool], item: int) -> int:
     """Return every how manieth element of all inputs counts, where the kernel can take them like that; else 1."""
-    is_sliced = kernel and all(same_type) and steps[0] == item and all(step == 2 * item for step in steps[1:])
-    return 2 if is_sliced and exists(f"{kernel}_step_2") else 1
+    if steps[-1] != 2 * item or not kernel or steps[0] != item or not all(same_type):
+        return 1
+    return 2 if all(step == 2 * item for step in steps[1:]) and exists(f"{kernel}_step_2") else 1
 
 
 def _tiling(
@@ -290,7 +292,7 @@ def _tiling(
     columns = len(extents) - 1
     extent = extents[columns]
     rows, transposed = _row_axis(extents, strides) if columns > 0 else (-1, False)
-    units = [item, *[step * item] * (len(strides) - 1)]
+    units = [item] + [step * item] * (len(strides) - 1)
     unit = [
         same and (extent == 1 or s[columns] == size) for same, s, size in zip(same_type, strides, units, strict=True)
     ]

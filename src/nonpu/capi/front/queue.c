@@ -5,8 +5,8 @@
 
 #include "queue.h"
 
-/* Nanoseconds. Below INLINE_COST, handing work to another thread costs more than the work. Where the client waits for each
-   piece of work within PROMPT anyway, the caller does more of it himself: nothing is woken, nothing moves to the cache of
+/* Nanoseconds. Below INLINE_COST, handing work to another thread costs more than the work. Where a thread waits for each
+   piece of work within PROMPT anyway, it does more of it itself: nothing is woken, nothing moves to the cache of
    another processor. PROMPT_COST bounds what that costs a client which changes its ways, and one whose wait has a limit. */
 enum { INLINE_COST = 50000, PROMPT_COST = 2000000, PROMPT = 20000 };
 
@@ -54,19 +54,22 @@ static int64_t clock_now(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* A client waits: has it done so at once, and for one piece of work? */
-static void learn(nonpu_stream *s)
+/* What a thread is used to. `pieces`: of work that it has handed in since it last waited. `offered`: when, in nanoseconds, it
+   handed in or did larger ones; 0: none. `is_prompt`: last time it waited at once, and for a single one. */
+static __thread struct { uint64_t pieces; int64_t offered; int is_prompt; } habit;
+
+static void learn(void)
 {
-    if (s->offered)
-        s->prompt = s->queued == s->waited + 1 && clock_now() - s->offered < PROMPT;
-    s->offered = 0;
-    s->waited = s->queued;
+    if (habit.offered)
+        habit.is_prompt = habit.pieces == 1 && clock_now() - habit.offered < PROMPT;
+    habit.offered = 0;
+    habit.pieces = 0;
 }
 
 int32_t nonpu_settle(const char *api, nonpu_point point, int32_t timeout_status, const struct timespec *deadline)
 {
     uintptr_t handle = nonpu_handle(&nonpu_streams, point.stream);
-    learn(point.stream);
+    learn();
     int32_t status = nonpu_await(point, deadline);
     if (status == ACL_ERROR_RT_WAIT_TIMEOUT)
         return nonpu_fail(timeout_status, api, "the work queued so far", "done within the timeout", "work that is not");
@@ -136,15 +139,16 @@ int32_t nonpu_append(const char *api, nonpu_stream *s, const nonpu_task *task)
                  : sizeof task->of.call;
     memcpy(&t->of, &task->of, bytes);
     append(s, t);
+    habit.pieces++;
     return ACL_SUCCESS;
 }
 
 static int is_idle(const nonpu_stream *s) { return !s->busy && !s->head; }
 
-/* Whether the caller does work of this cost himself. */
+/* Whether the calling thread does work of this cost itself. */
 static int is_small(const nonpu_stream *s, int64_t cost)
 {
-    return is_idle(s) && (cost < INLINE_COST || (cost < PROMPT_COST && s->prompt && s->queued == s->waited));
+    return is_idle(s) && (cost < INLINE_COST || (cost < PROMPT_COST && habit.is_prompt && !habit.pieces));
 }
 
 static void start_inline(nonpu_stream *s)
@@ -168,12 +172,13 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
     int32_t status = s ? refuse(api, s) : nonpu_no_stream(ACL_ERROR_RT_INVALID_HANDLE, api, handle);
     if (!status)
         NONPU_CHECKED(nonpu_note_task(api, nonpu_handle(&nonpu_streams, s), task));
-    if (!status && is_idle(s) && cost < INLINE_COST) {
+    if (!status && cost < INLINE_COST && is_idle(s)) {
         nonpu_task own;
         memcpy(&own, task, offsetof(nonpu_task, of) + sizeof task->of.copy);
         start_inline(s);
         nonpu_do(&own);
         finish_inline(s);
+        habit.pieces++;
     } else if (!status) {
         status = nonpu_append(api, s, task);
         if (!status && until_done)
@@ -210,9 +215,10 @@ int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
             status = nonpu_no_temporary(api);
         }
     }
-    if (s && cost >= INLINE_COST)
-        s->offered = clock_now();
     pthread_mutex_unlock(&nonpu_queues);
+    habit.pieces++;
+    if (cost >= INLINE_COST)
+        habit.offered = clock_now();
     return status;
 }
 
@@ -228,7 +234,6 @@ nonpu_stream *nonpu_make_stream(uintptr_t context)
     s->has_condition = 1;
     s->context = context;
     s->failure = 0;
-    s->offered = s->prompt = 0;
     s->priority = s->flags = 0;
     s->is_default = s->stops = 0;
     return s;

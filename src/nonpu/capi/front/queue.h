@@ -40,8 +40,6 @@ struct nonpu_stream {
     nonpu_task *head, *tail;
     uint64_t queued, finished;      /* work accepted and done; never reset, so that a late waiter sees the end */
     uint64_t running;               /* number of the work under way, while busy */
-    uint64_t waited;                /* `queued` when a client last waited */
-    int64_t offered;                /* when, in nanoseconds, larger work was accepted or done since; 0: none was */
     uint64_t skipped;               /* work discarded behind it, counted as done with it */
     pthread_t worker;
     pthread_cond_t changed;
@@ -53,7 +51,7 @@ struct nonpu_stream {
     int32_t failure;                /* first failure of its work since somebody was told */
     uint32_t priority, flags, aborts;
     uint32_t waiters;               /* threads that sleep until something is done here, its worker not counted */
-    uint8_t prompt, busy, has_worker, closing, orphan, is_default, stops, has_condition;
+    uint8_t busy, has_worker, closing, orphan, is_default, stops, has_condition;
 };
 
 _Static_assert(sizeof(nonpu_stream) <= NONPU_STREAM_BYTES, "a stream must fit its pool");
