@@ -19,9 +19,7 @@ nonpu_pool nonpu_events = { .tag = 0x6e76u, .record_bytes = sizeof(event_state),
 
 static void stamp(event_state *e)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    e->nanoseconds = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    e->nanoseconds = nonpu_now();
     e->is_timed = 1;
 }
 

@@ -47,13 +47,6 @@ static int32_t take_failure(const char *api, nonpu_stream *s)
     return status;
 }
 
-static int64_t clock_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000LL + now.tv_nsec;
-}
-
 /* What a thread is used to. `pieces`: of work that it has handed in since it last waited. `offered`: when, in nanoseconds, it
    handed in or did larger ones; 0: none. `is_prompt`: last time it waited at once, and for a single one. */
 static __thread struct { uint64_t pieces; int64_t offered; int is_prompt; } habit;
@@ -61,7 +54,7 @@ static __thread struct { uint64_t pieces; int64_t offered; int is_prompt; } habi
 static void learn(void)
 {
     if (habit.offered)
-        habit.is_prompt = habit.pieces == 1 && clock_now() - habit.offered < PROMPT;
+        habit.is_prompt = habit.pieces == 1 && nonpu_now() - habit.offered < PROMPT;
     habit.offered = 0;
     habit.pieces = 0;
 }
@@ -103,6 +96,12 @@ static nonpu_task *new_task(int32_t kind)
     return t;
 }
 
+static uint64_t begin(nonpu_stream *s)
+{
+    habit.pieces++;
+    return nonpu_begin(s);
+}
+
 static void append(nonpu_stream *s, nonpu_task *t)
 {
     t->next = NULL;
@@ -111,7 +110,7 @@ static void append(nonpu_stream *s, nonpu_task *t)
     else
         s->head = t;
     s->tail = t;
-    t->number = nonpu_begin(s);
+    t->number = begin(s);
     if (!s->has_worker)
         s->has_worker = !nonpu_start_thread(&s->worker, nonpu_work, s);
     if (s->has_worker)
@@ -139,7 +138,6 @@ int32_t nonpu_append(const char *api, nonpu_stream *s, const nonpu_task *task)
                  : sizeof task->of.call;
     memcpy(&t->of, &task->of, bytes);
     append(s, t);
-    habit.pieces++;
     return ACL_SUCCESS;
 }
 
@@ -153,7 +151,7 @@ static int is_small(const nonpu_stream *s, int64_t cost)
 
 static void start_inline(nonpu_stream *s)
 {
-    s->running = nonpu_begin(s);
+    s->running = begin(s);
     s->busy = 1;
     pthread_mutex_unlock(&nonpu_queues);
 }
@@ -178,7 +176,6 @@ int32_t nonpu_add(const char *api, uintptr_t handle, const nonpu_task *task, int
         start_inline(s);
         nonpu_do(&own);
         finish_inline(s);
-        habit.pieces++;
     } else if (!status) {
         status = nonpu_append(api, s, task);
         if (!status && until_done)
@@ -216,9 +213,8 @@ int32_t nonpu_submit(const char *api, uintptr_t handle, const nonpu_plan *plan)
         }
     }
     pthread_mutex_unlock(&nonpu_queues);
-    habit.pieces++;
     if (cost >= INLINE_COST)
-        habit.offered = clock_now();
+        habit.offered = nonpu_now();
     return status;
 }
 

@@ -65,6 +65,13 @@ void nonpu_init_condition(pthread_cond_t *condition);          /* for waits that
 /* So many milliseconds from now; NULL, which is no limit, for -1. */
 const struct timespec *nonpu_deadline(struct timespec *space, int32_t milliseconds);
 
+static inline int64_t nonpu_now(void)                          /* nanoseconds of the clock that deadlines go by */
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 nonpu_stream *nonpu_make_stream(uintptr_t context);            /* not yet published */
 void nonpu_end_stream(nonpu_stream *s);                        /* claimed: do its work, then recycle it */
 void nonpu_leave_stream(nonpu_stream *s);                      /* claimed: its worker does the work and recycles it */
