@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from math import prod
 
-from nonpu.dtypes import DType
+from nonpu.dtypes import COMPLEXES
 from nonpu.engine.load import address, exists
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from nonpu.dtypes import DType
 
 MAX_OPERANDS = 6
 BLOCK = 1024
@@ -45,7 +47,7 @@ PART, LEAST_PART = 512, 64
 """Bytes of them that a light kernel computes before they are stored, and then reads ahead: processors read no further
 while such stores drain, so that large parts take up to 1.5 times as long.  But no fewer elements than the second
 number, for the sake of kernels that clear and read the processor's flags."""
-FAR, COMPLEX = 12 << 20, (DType.COMPLEX64, DType.COMPLEX128)
+FAR = 12 << 20
 """From so many bytes of all operands on for each thread, far more than second-level caches hold, light kernels are also
 called for a part at a time and ask for the next part of the result, as processors ask for what is read, not for what is
 written.  Complex kernels lose by it: each call clears and reads the processor's flags."""
@@ -234,7 +236,7 @@ def _launch(
     stream = light and direct[0] and tile_rows == 1 and _may_stream(count, extents[columns], item, starts)
     if stream or not kernel:
         direct[0] = False
-    is_large = count * item * len(views) >= FAR and direct[0] and tile_rows == 1 and computed not in COMPLEX
+    is_large = count * item * len(views) >= FAR and direct[0] and tile_rows == 1 and computed not in COMPLEXES
     far = _bytes(extents, strides, item) // FAR if is_large else 0
     in_parts = (stream or far) and kernel and all(direct[1:]) and cost <= LIGHT * item
     part = max(PART // item, LEAST_PART) if in_parts else 0
@@ -323,8 +325,13 @@ def _repeats(unit: list[bool], strides: list[list[int]], rows: int, stack: int) 
 
 
 def _may_stream(count: int, columns: int, item: int, starts: list[int]) -> bool:
-    """Large outputs that no input shares gain from stores that do not read the cache line first."""
-    return count * item >= STREAM_BYTES and columns >= BLOCK and starts[0] % item == 0 and starts[0] not in starts[1:]
+    """Large outputs gain from stores that do not read the cache line first."""
+    return count * item >= STREAM_BYTES and columns >= BLOCK and may_stream_to(starts, item)
+
+
+def may_stream_to(starts: list[int], item: int) -> bool:
+    """Whether the addresses allow for stores past the caches: an aligned output that no input shares."""
+    return starts[0] % item == 0 and starts[0] not in starts[1:]
 
 
 def _bytes(extents: list[int], strides: list[list[int]], item: int) -> int:

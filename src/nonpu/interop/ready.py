@@ -10,7 +10,7 @@ import numpy as np
 
 from nonpu._core import arrays_are, ffi
 from nonpu.aclnn.phases import environment_value
-from nonpu.engine.plan import STREAM_BYTES
+from nonpu.engine.plan import STREAM_BYTES, may_stream_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def remember(call: Call, plan: Any, arrays: tuple[Array, ...], any_product: bool
         Whether the product was given with the call, not by the environment.
     """
     output, is_large = arrays[0], arrays[0].nbytes >= STREAM_BYTES
-    places = [array.__array_interface__["data"][0] for array in arrays]
-    if plan.launches != 1 or (is_large and (places[0] in places[1:] or places[0] % output.itemsize)):
+    starts = [plan.main.operand[index].data for index in range(len(arrays))]
+    if plan.launches != 1 or (is_large and not may_stream_to(starts, output.itemsize)):
         return None
     ready = ffi.new("nonpu_ready *")
     ready.launch = plan.main
@@ -73,8 +73,8 @@ def remember(call: Call, plan: Any, arrays: tuple[Array, ...], any_product: bool
     ready.apart = is_large
     ready.product = environment_value()[:63]
     layout = _layout(output, output.shape)
-    for index, (array, place) in enumerate(zip(arrays, places, strict=True)):
-        ready.start[index] = plan.main.operand[index].data - place
+    for index, (array, start) in enumerate(zip(arrays, starts, strict=True)):
+        ready.start[index] = start - array.__array_interface__["data"][0]
         steps = [step * (extent - 1) for extent, step in zip(array.shape, array.strides, strict=True)]
         ready.low[index] = sum(step for step in steps if step < 0)
         ready.high[index] = sum(step for step in steps if step > 0) + array.itemsize
