@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import ctypes
+import mmap
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +13,22 @@ import numpy as np
 from hypothesis import strategies as st
 
 SENTINEL = 0xA5
+
+
+@contextlib.contextmanager
+def fenced(content: bytes) -> Iterator[int]:
+    """Give the address of whole pages with a content, between two that the process may neither read nor write."""
+    libc, page, size = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE, len(content)
+    assert size % page == 0
+    memory = mmap.mmap(-1, size + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    memory[page : page + size] = content
+    try:
+        for forbidden in (start, start + page + size):
+            assert libc.mprotect(ctypes.c_void_p(forbidden), ctypes.c_size_t(page), 0) == 0
+        yield start + page
+    finally:
+        libc.mprotect(ctypes.c_void_p(start), ctypes.c_size_t(size + 2 * page), mmap.PROT_READ | mmap.PROT_WRITE)
 
 
 @dataclass(frozen=True)

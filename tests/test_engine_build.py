@@ -24,6 +24,7 @@ from nonpu.engine import compile as build
 from nonpu.engine import load
 from nonpu.ops import OPS
 from nonpu.spec.model import Kernel
+from tests.layouts import fenced
 
 TENTH = 0.1
 COEFFICIENTS = (0.25, 3.0)
@@ -242,29 +243,23 @@ def test_a_kernel_for_every_second_element_equals_the_one_for_an_array_of_them(l
     random, size = np.random.default_rng(14), NUMPY[dtype].itemsize
     with_step = [op for op in OPS if hasattr(library, f"nonpu_{op.python_name}_{dtype}_step_2")]
     assert len(with_step) >= 2
-    page = mmap.PAGESIZE
-    memory = [mmap.mmap(-1, 32 * page) for _ in range(2)]
-    starts = [ctypes.addressof(ctypes.c_char.from_buffer(block)) for block in memory]
-    libc = ctypes.CDLL(None, use_errno=True)
-    for start in starts:
-        assert libc.mprotect(ctypes.c_void_p(start + 31 * page), ctypes.c_size_t(page), 0) == 0
-    for op, count in itertools.product(with_step, (1, 2, 15, 16, 17, 63, 64, 257, 1024, 1025, 4001)):
-        symbol, span = f"nonpu_{op.python_name}_{dtype}", (2 * count - 1) * size
-        views = []
-        for start in starts:
-            patterns = random.integers(0, 256, span, np.uint8)
-            patterns.view(kind)[::4] = sample(dtype, 2 * count - 1, 15)[::4]
-            place = start + 31 * page - span
-            ctypes.memmove(place, patterns.tobytes(), span)
-            views.append((place, patterns.view(kind)[::2].copy()))
-        expected, found = np.zeros(count, kind), np.zeros(count + 3, kind)
-        addresses = [expected.ctypes.data, *(copy.ctypes.data for _, copy in views)]
-        call(getattr(library, symbol), addresses, count, (0.3,))
-        addresses = [found[1:].ctypes.data, *(place for place, _ in views)]
-        call(getattr(library, f"{symbol}_step_2"), addresses, count, (0.3,))
-        wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{size}")) for a in (expected, found[1 : 1 + count]))
-        assert np.array_equal(wanted, got), (symbol, count)
-        assert not found[[0, *range(1 + count, count + 3)]].any()
+    room = 31 * mmap.PAGESIZE
+    with fenced(bytes(room)) as one, fenced(bytes(room)) as other:
+        for op, count in itertools.product(with_step, (1, 2, 15, 16, 17, 63, 64, 257, 1024, 1025, 4001)):
+            symbol, span = f"nonpu_{op.python_name}_{dtype}", (2 * count - 1) * size
+            places, copies = [start + room - span for start in (one, other)], []
+            for place in places:
+                patterns = random.integers(0, 256, span, np.uint8)
+                patterns.view(kind)[::4] = sample(dtype, 2 * count - 1, 15)[::4]
+                ctypes.memmove(place, patterns.tobytes(), span)
+                copies.append(patterns.view(kind)[::2].copy())
+            expected, found = np.zeros(count, kind), np.zeros(count + 3, kind)
+            addresses = [array.ctypes.data for array in (expected, *copies)]
+            call(getattr(library, symbol), addresses, count, (0.3,))
+            call(getattr(library, f"{symbol}_step_2"), [found[1:].ctypes.data, *places], count, (0.3,))
+            wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{size}")) for a in (expected, found[1 : 1 + count]))
+            assert np.array_equal(wanted, got), (symbol, count)
+            assert not found[[0, *range(1 + count, count + 3)]].any()
 
 
 # What the build refuses -----------------------------------------------------------------------------------------------

@@ -54,6 +54,14 @@ static inline aclrtStream new_stream(void)
     return stream;
 }
 
+/* A stream that the gate holds. */
+static inline aclrtStream new_held_stream(gate *g)
+{
+    aclrtStream stream = new_stream();
+    gate_close(g, stream);
+    return stream;
+}
+
 static inline aclrtEvent new_event(void)
 {
     aclrtEvent event = NULL;

@@ -141,8 +141,7 @@ CASE(a_context_ends_with_its_streams_when_their_work_is_done)
 {
     gate g, other_gate;
     aclrtContext context = new_context();
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     gate_close(&other_gate, NULL);
     EXPECT_IS(aclrtLaunchHostFunc(stream, count, NULL), 0);
     EXPECT_IS(aclrtLaunchHostFunc(NULL, count, NULL), 0);

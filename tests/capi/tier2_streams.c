@@ -25,8 +25,7 @@ CASE(work_runs_in_order_while_the_caller_goes_on)
 {
     gate g;
     EXPECT_IS(aclrtSetDevice(0), 0);
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     for (int i = 0; i < 10; i++)
         launch(stream, i);
     EXPECT_IS(taken, 0);
@@ -72,8 +71,7 @@ CASE(waits_may_have_a_limit)
     EXPECT_IS(aclrtSynchronizeDeviceWithTimeout(5), ACL_ERROR_RT_CONTEXT_NULL);
     EXPECT_IS(aclrtSetDevice(0), 0);
     EXPECT_IS(aclrtSynchronizeDeviceWithTimeout(0), 0);
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     EXPECT_IS(aclrtSynchronizeStreamWithTimeout(stream, 30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
     EXPECT_TEXT("aclrtSynchronizeStreamWithTimeout", "timeout");
     EXPECT_IS(aclrtSynchronizeDeviceWithTimeout(30), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
@@ -90,15 +88,13 @@ CASE(destroying_waits_and_forcing_discards)
 {
     gate g;
     EXPECT_IS(aclrtSetDevice(0), 0);
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     launch(stream, 1);
     THREAD(other, open_later, &g);
     EXPECT_IS(aclrtDestroyStream(stream), 0);
     EXPECT_IS(taken, 1);
     JOIN(other);
-    stream = new_stream();
-    gate_close(&g, stream);
+    stream = new_held_stream(&g);
     launch(stream, 2);
     EXPECT_IS(aclrtDestroyStreamForce(stream), 0);
     EXPECT_IS(aclrtSynchronizeStream(stream), ACL_ERROR_RT_INVALID_HANDLE);
@@ -131,8 +127,7 @@ CASE(a_process_forks_while_a_discarded_stream_works)
 {
     gate g;
     EXPECT_IS(aclrtSetDevice(0), 0);
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     launch(stream, 1);
     EXPECT_IS(aclrtDestroyStreamForce(stream), 0);
     int status = -1;
@@ -344,8 +339,7 @@ CASE(reset_waits_for_queued_work)
 {
     gate g, other_gate;
     EXPECT_IS(aclrtSetDevice(0), 0);
-    aclrtStream stream = new_stream();
-    gate_close(&g, stream);
+    aclrtStream stream = new_held_stream(&g);
     gate_close(&other_gate, NULL);
     launch(stream, 1);
     launch(NULL, 2);
