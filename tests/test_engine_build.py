@@ -236,6 +236,35 @@ def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, d
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("factor", [1.0, -2.25])
+def test_doubtful_elements_get_the_same_bits_among_many_and_alone(level: str, dtype: str, factor: float) -> None:
+    """None, few, many and only arguments outside the fast function's range, NaN and infinite ones between them."""
+    library, kind = ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")), NUMPY[dtype]
+    random, count = np.random.default_rng(16), 20_001
+    edge, most = {"float16": (80.0, 14), "float64": (700.0, 900)}.get(dtype, (80.0, 90))
+    for op, share in itertools.product(OPS, (0.0, 0.005, 0.05, 0.7, 1.0)):
+        symbol, bits = getattr(library, f"nonpu_{op.python_name}_{dtype}"), f"u{kind.itemsize}"
+        grad = np.ldexp(random.uniform(-2, 2, count), random.integers(-15, most, count)).astype(kind)
+        large = edge * random.uniform(0.9, 1.4, count) * random.choice([-1, 1], count) / factor
+        is_large = random.random(count) < share
+        x = np.where(is_large, large, random.normal(0, 2, count)).astype(kind)
+        x[700::997] = (-np.inf, np.inf, np.nan, 0)[int(10 * share) % 4]
+        together, indices = np.empty(count, kind), [*np.flatnonzero(is_large)[:300], *range(0, count, 71), count - 1]
+        call(symbol, [array.ctypes.data for array in (together, grad, x)], count, (factor,))
+        alone = np.empty(len(indices), kind)
+        for place, index in enumerate(indices):
+            shift = index * kind.itemsize
+            addresses = [alone[place:].ctypes.data, grad.ctypes.data + shift, x.ctypes.data + shift]
+            call(symbol, addresses, 1, (factor,))
+        call(symbol, [array.ctypes.data for array in (grad, grad, x)], count, (factor,))
+        for found in (together[indices], grad[indices]):  # the second in place
+            wanted, got = (np.where(np.isnan(a), 0, a.view(bits)) for a in (alone, found))
+            assert np.array_equal(wanted, got), (op.name, share)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("level", load.levels())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_kernel_for_every_second_element_equals_the_one_for_an_array_of_them(level: str, dtype: str) -> None:
     """Any bytes, odd lengths and offsets: the same bits, and nothing beyond the last element is read."""

@@ -445,3 +445,19 @@ def test_swish_double_where_all_roundings_add_up(grad, x, beta):
     """Arguments for which earlier forms of the fast function were 4.16 to 4.52 ULP off."""
     arrays = [np.array([float.fromhex(text)]) for text in (grad, x)]
     assert_within_bound("swish_backward", arrays, (float.fromhex(beta),), DType.DOUBLE)
+
+
+@pytest.mark.parametrize("dtype", FLOATING)
+@pytest.mark.parametrize("beta", [1.0, -2.25, 3e4])
+def test_swish_where_all_arguments_are_large(dtype, beta):
+    """beta x from where the exponential leaves the normal numbers to where no gradient is large enough; gradients that
+    bring the result back to both ends of the range and to subnormal numbers."""
+    start, end = (690, 1500) if dtype is DType.DOUBLE else (79, 205)
+    info = np.finfo({DType.DOUBLE: "f8", DType.FLOAT16: "f2"}.get(dtype, "f4"))
+    random, smallest = np.random.default_rng(21), info.minexp - info.nmant
+    size = random.uniform(start, end, 3000)
+    x = rounding.convert(size * random.choice([-1.0, 1.0], 3000) / beta, dtype)
+    power = np.where(random.random(3000) < 0.5, size / np.log(2) + smallest, random.uniform(-99, 99, 3000))
+    power = np.clip(power + random.uniform(-3, 40, 3000), smallest, info.maxexp - 1).astype(int)
+    grad = rounding.convert(np.ldexp(random.uniform(1, 2, 3000), power), dtype)
+    assert_within_bound("swish_backward", [grad, x], (beta,), dtype)

@@ -4,8 +4,9 @@ The fast function says for each element whether it is sure.  For 16-bit results 
 bound reaches over a rounding boundary: then the rounding is done again from the accurate function.  Which function
 an element gets depends on that element alone, so its bits do not depend on its neighbours.
 
-One pass computes a block and learns whether any element is in doubt.  Only then the doubtful ones are listed and
-computed again, as vectors, however they are scattered.
+One pass computes a block and learns whether any element is in doubt.  Only then the doubtful ones are listed.  They
+are computed again as vectors, however they are scattered, as soon as there are enough of them.  A block with many is
+first gone through with the broad function, if there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, reader
 from nonpu.engine.intrinsics import (
     COPY,
     any_index,
@@ -26,7 +27,6 @@ from nonpu.engine.intrinsics import (
     f8,
     i8,
     load_i8,
-    load_u1,
     load_u4,
     map_tuple,
     single_bits,
@@ -34,6 +34,7 @@ from nonpu.engine.intrinsics import (
     store_i8,
     store_u4,
     to_single,
+    trailing_zeros,
     words,
 )
 from nonpu.engine.loops import element_of, specialise, until_line
@@ -55,10 +56,21 @@ MANY = 8192
 """From so many elements on a trial of all significands costs little, and so does a block of the elements before the
 first cache line of the result."""
 
-BLOCK, SHORT_BLOCK, LARGE_BLOCK = 512, 256, 16384
-"""Elements per pass: the inputs are still in the first-level cache when the doubtful ones are computed again.  The
-short ones are for types of which blocks often have such, the large ones for those for which the processor looks out:
-asking it takes as long as a hundred elements.  A large one with any is gone through again in usual ones."""
+ENOUGH = 16
+"""Doubtful elements wait until there are so many: to compute one takes nearly as long.  Those of an input that is
+overwritten can't wait."""
+
+WORDS = 8
+"""Marks are looked at in so many words at a time."""
+
+FEW, AHEAD = 128, 32
+"""Where more than one of so many elements of a block is in doubt, the broad function computes the whole block, and so
+many from there on: at twice the time of the fast one, but a tenth of the accurate one's."""
+
+BLOCK, LARGE_BLOCK = 512, 16384
+"""Elements per pass: the inputs are still in the first-level cache for a second one.  The large ones are for types for
+which the processor looks out: asking it takes as long as a hundred elements.  A large one with any is gone through
+again in usual ones."""
 
 
 @njit(no_cpython_wrapper=True)
@@ -77,23 +89,31 @@ def narrowing(compute: str) -> Any:
 
 
 def _lister(group: int) -> Any:
-    """Return ``list_marked(count, marks, listed)``: list the indices below `count` in marked groups; their number."""
+    """Return ``list_marked(start, count, marks, listed, found)``, for the block of ``count`` elements at ``start``.
+
+    It adds the indices of those in marked groups to a list of ``found`` ones and returns how many there are now.
+    """
 
     @njit(no_cpython_wrapper=True)
-    def list_marked(count: Any, marks: Any, listed: Any) -> Any:
-        groups = (count + group - 1) // group
-        store_i8(marks, groups, 1, 0, 0)
-        found, word = 0, 0
-        while word < groups:
-            if load_i8(marks, word, 1, 0) != 0:
-                for mark in range(word, word + 8):
-                    if load_u1(marks, mark, 1, 0) != 0:
+    def list_marked(start: Any, count: Any, marks: Any, listed: Any, found: Any) -> Any:
+        groups, before = (count + group - 1) // group, found
+        for word in range(WORDS):
+            store_i8(marks, word, 8, groups, 0)
+        for line in range(0, groups, 8 * WORDS):
+            present = np.int64(0)
+            for word in range(WORDS):
+                present |= load_i8(marks, word, 8, line)
+            if present != 0:
+                for first in range(line, line + 8 * WORDS, 8):
+                    word = load_i8(marks, first, 1, 0)
+                    while word != 0:  # a mark is the lowest bit of its byte
+                        mark = first + (trailing_zeros(word) >> 3)
                         for member in range(group):
-                            store_u4(listed, found + member, 4, 0, np.uint32(mark * group + member))
+                            store_u4(listed, found + member, 4, 0, np.uint32(start + mark * group + member))
                         found += group
-            word += 8
+                        word &= word - 1
         # An odd count leaves the last group incomplete, and its second member would be the last entry.
-        if group > 1 and found > 0 and np.int64(load_u4(listed, found - 1, 4, 0)) >= count:
+        if group > 1 and found > before and np.int64(load_u4(listed, found - 1, 4, 0)) >= start + count:
             found -= 1
         return found
 
@@ -184,19 +204,63 @@ def _trial(fast: Fast) -> Any:
     return all_sure
 
 
+def _accurate(careful: Scalar, dtype: str, fast: Fast) -> Any:
+    """Return ``accurate(place, output, sources, numbers, wide)``: compute an element of which `fast` is not sure.
+
+    Unless results are right to the last bit, the broad function takes its arguments here too: how many of them are in a
+    block must not show.
+    """
+    exact = specialise(careful, "float64")
+    if fast.broad is None or fast.error:
+        element = element_of(exact, dtype, "float64")
+
+        @njit(no_cpython_wrapper=True)
+        def accurate(place: Any, output: Any, sources: Any, numbers: Any, wide: Any) -> None:
+            element(place, 0, output, sources, wide)
+
+        return accurate
+    compute, stride = fast.compute.python_name, ITEM_SIZE[dtype]
+    broadly = specialise(fast.broad.function, compute)
+    read, read_wide = reader(dtype, compute), reader(dtype, "float64")
+    (encode, store), (encode_wide, _) = converter(compute, dtype), converter("float64", dtype)
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, address: Any) -> Any:
+        return read(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
+    def load_wide(index: Any, address: Any) -> Any:
+        return read_wide(address, index, stride, 0)
+
+    @njit(no_cpython_wrapper=True)
+    def accurate_or_broad(place: Any, output: Any, sources: Any, numbers: Any, wide: Any) -> None:
+        value, sure = broadly(*(map_tuple(load, place, sources) + numbers))
+        other = exact(*(map_tuple(load_wide, place, sources) + wide))
+        store(output, place, stride, 0, encode(value) if sure else encode_wide(other))
+
+    return accurate_or_broad
+
+
+def _marking(fast: Fast, dtype: str) -> Any:
+    """Return the pass that computes a block and marks what is in doubt."""
+    first_pass, mark_pass = passes(fast, dtype)
+    return first_pass if fast.error else mark_pass
+
+
 def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return the loop over blocks."""
-    stride, accurate = ITEM_SIZE[dtype], element_of(specialise(careful, "float64"), dtype, "float64")
-    block_size = SHORT_BLOCK if dtype == "float16" and fast.error else BLOCK
-    large = LARGE_BLOCK if asks_processor(fast, dtype) else block_size
-    marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * BLOCK + 8), COPY[stride]
+    stride, accurate = ITEM_SIZE[dtype], _accurate(careful, dtype, fast)
+    large = LARGE_BLOCK if asks_processor(fast, dtype) else BLOCK
+    marks_of, list_of, copy = stack(BLOCK + 8 * WORDS), stack(4 * (BLOCK + ENOUGH) + 8), COPY[stride]
     first_pass, mark_pass = passes(fast, dtype)
+    has_broad = fast.broad is not None
+    mark_broadly = _marking(fast.broad, dtype) if fast.broad else mark_pass
     first_pass = staged(fast, dtype) if fast.stages else first_pass
     list_marked = _lister(2 if dtype == "bfloat16" and fast.error is not None else 1)
 
     @njit(no_cpython_wrapper=True)
-    def again(index: Any, start: Any, output: Any, sources: Any, wide: Any, listed: Any) -> None:
-        accurate(np.int64(load_u4(listed, index, 4, 0)), start, output, sources, wide)
+    def again(index: Any, output: Any, sources: Any, numbers: Any, wide: Any, listed: Any) -> None:
+        accurate(np.int64(load_u4(listed, index, 4, 0)), output, sources, numbers, wide)
 
     @njit(no_cpython_wrapper=True)
     def copy_back(index: Any, output: Any, block: Any) -> None:
@@ -208,21 +272,33 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
         in_place = False  # an input that is overwritten is still needed for the second look
         for source in sources:
             in_place = in_place or source == output
-        start, fine, limit = 0, 0, block_size if in_place else large
-        head = until_line(output, stride) if limit > block_size and count >= MANY else 0
+        limit, enough = (BLOCK, 1) if in_place else (large, ENOUGH)
+        start, fine, broad_until, found = 0, 0, 0, 0
+        head = until_line(output, stride) if limit > BLOCK and count >= MANY else 0
         size = head if head > 0 else limit
         while start < count:
             size = min(size, count - start)
             target = block - start * stride if in_place else output
-            if start < fine or first_pass(size, start, target, sources, numbers, marks):
-                if size > block_size:
-                    fine, size = start + size, block_size
+            if start < max(fine, broad_until) or first_pass(size, start, target, sources, numbers, marks):
+                if size > BLOCK:
+                    fine, size = start + size, BLOCK
                     continue
-                mark_pass(size, start, target, sources, numbers, marks)
-                each_index(again, list_marked(size, marks, listed), (start, target, sources, wide, listed))
+                before, is_broad = found, start < broad_until
+                if not is_broad:
+                    mark_pass(size, start, target, sources, numbers, marks)
+                    found = list_marked(start, size, marks, listed, before)
+                    is_broad = has_broad and (found - before) * FEW > size
+                    broad_until = start + AHEAD * size if is_broad else broad_until
+                if is_broad:
+                    mark_broadly(size, start, target, sources, numbers, marks)
+                    found = list_marked(start, size, marks, listed, before)
+                if found >= enough:
+                    each_index(again, found, (target, sources, numbers, wide, listed))
+                    found = 0
             if in_place:
                 each_index(copy_back, size, (output + start * stride, block))
             start += size
-            size = min(block_size, fine - start) if start < fine else limit
+            size = min(BLOCK, fine - start) if start < fine else limit
+        each_index(again, found, (output, sources, numbers, wide, listed))
 
     return run

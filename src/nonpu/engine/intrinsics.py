@@ -230,6 +230,14 @@ unordered = operation(types.boolean, (f4, f4), lambda builder, a, b: builder.fcm
 """Whether one of two FLOATs is NaN."""
 
 
+def _emit_trailing_zeros(builder: Any, value: Any) -> Any:
+    return builder.cttz(value, ir.Constant(BOOL, 1))
+
+
+trailing_zeros = operation(i8, (i8,), _emit_trailing_zeros)
+"""How many bits below the lowest that is set; for numbers other than 0."""
+
+
 def _emit_difference(builder: Any, a: Any, b: Any) -> Any:
     return builder.xor(builder.bitcast(a, INT32), builder.bitcast(b, INT32))
 

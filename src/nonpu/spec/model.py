@@ -261,9 +261,12 @@ class Fast:
     stages : tuple of callable, optional
         For FLOAT and DOUBLE, `function` in two: the first takes the same and returns two numbers, which the second
         takes as well, at the end.
+    broad : Fast, optional
+        The same values where `function` is sure, but it is sure of more arguments: slower than this one, quicker than
+        the accurate function.
     """
 
-    __slots__ = ("compute", "error", "flagged", "function", "limit", "stages", "trial", "values")
+    __slots__ = ("broad", "compute", "error", "flagged", "function", "limit", "stages", "trial", "values")
 
     def __init__(
         self,
@@ -275,6 +278,7 @@ class Fast:
         flagged: Callable[..., Any] | None = None,
         limit: float = 2.0**127,
         stages: tuple[Callable[..., Any], Callable[..., Any]] | None = None,
+        broad: Fast | None = None,
     ) -> None:
         self.function = function
         self.compute = compute
@@ -284,6 +288,7 @@ class Fast:
         self.flagged = flagged
         self.limit = limit
         self.stages = stages
+        self.broad = broad
 
 
 class Kernel:
