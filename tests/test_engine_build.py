@@ -265,6 +265,36 @@ def test_doubtful_elements_get_the_same_bits_among_many_and_alone(level: str, dt
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("level", load.levels())
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("share", [0.0, 0.002, 0.05, 0.4, 1.0])
+def test_complex_elements_out_of_range_get_the_same_bits_among_many_and_alone(
+    level: str, dtype: str, share: float
+) -> None:
+    """Numbers whose products become subnormal or nothing, or infinite, between ordinary ones and zeros."""
+    library, kind, count = ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")), NUMPY[dtype], 20_001
+    part, limit = (np.float32, 128) if dtype == "complex64" else (np.float64, 1024)
+    random = np.random.default_rng(17)
+    parts = random.normal(0, 1, (2, 2 * count)).astype(part)
+    powers = random.integers(-limit, limit, parts.shape) * (random.random(parts.shape) < share)
+    parts = np.where(random.random(parts.shape) < 0.1, part(0), np.ldexp(parts, powers)).astype(part)
+    grad, y = parts.view(kind)
+    together = np.empty(count, kind)
+    indices = [*np.flatnonzero(powers[1].reshape(-1, 2).any(axis=1))[:400], *range(0, count, 71), count - 1]
+    symbol = getattr(library, f"nonpu_sigmoid_backward_{dtype}")
+    call(symbol, [array.ctypes.data for array in (together, grad, y)], count, ())
+    alone = np.empty(len(indices), kind)
+    for place, index in enumerate(indices):
+        shift = index * kind.itemsize
+        addresses = [alone[place:].ctypes.data, grad.ctypes.data + shift, y.ctypes.data + shift]
+        call(symbol, addresses, 1, ())
+    wanted, found = alone.view(part), together[indices].view(part)
+    bits = f"u{wanted.itemsize}"
+    wanted, found = (np.where(np.isnan(a), 0, a.view(bits)) for a in (wanted, found))
+    assert np.array_equal(wanted, found)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("level", load.levels())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_kernel_for_every_second_element_equals_the_one_for_an_array_of_them(level: str, dtype: str) -> None:
     """Any bytes, odd lengths and offsets: the same bits, and nothing beyond the last element is read."""

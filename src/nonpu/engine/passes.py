@@ -29,6 +29,7 @@ from nonpu.engine.intrinsics import (
     set_status,
     single_bits,
     status,
+    store_i8,
     store_u1,
     store_u4,
     unordered,
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 CUT = {"float16": (0x1FFF, 0x1000), "bfloat16": (0xFFFF, 0x8000)}
 HALF_UP, LOWER, UPPER, EVEN = np.uint32(0x8000), np.uint32(0xFFFF), np.uint32(0xFFFF0000), np.uint32(0xFFFEFFFF)
 SIZES, SIGNS = np.uint32(0x7FFF7FFF), np.uint32(0x80008000)
+GROUP, FEW = 32, 2
+"""Of so many elements, if more than so many come into question, it is asked first whether any of them raises a flag."""
 TINY = np.float32(2.0**-100)  # its square underflows
 NOTHING, SOMETHING = np.uint32(0), np.uint32(0xFFFFFFFF)
 SMALLEST_NORMAL_HALF = np.float32(2.0**-14)
@@ -137,12 +140,12 @@ def passes(fast: Fast, dtype: str) -> tuple[Any, Any]:
 
     if dtype in COMPONENT:
         return _flag_passes(plain, mark_block)
-    if asks_processor(fast, dtype):
-        return _flag_pair_pass(fast, plain), mark_block
     if fast.error is None:
-        return _exact_pair_pass(fast, plain), mark_block
+        both = _exact_pairs(fast)
+        first_pass = _flag_pair_pass(fast, plain) if asks_processor(fast, dtype) else _exact_pair_pass(both, plain)
+        return first_pass, _marking_pair_pass(both, marking)
     if dtype == "bfloat16":
-        return _pair_pass(fast, marking), nothing
+        return _marking_pair_pass(_rounded_pairs(fast), marking), nothing
     if dtype == "float16" and fast.error > 0:
         return mark_block, nothing  # a block often has a doubtful element, so marking at once is quicker
     return compute_block, mark_block
@@ -246,9 +249,18 @@ def _flag_passes(plain: Any, mark_block: Any) -> tuple[Any, Any]:
     @njit(no_cpython_wrapper=True)
     def mark_flagged(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
         mark_block(size, start, output, sources, numbers, marks)
-        for index in range(size):
-            if load_u1(marks, index, 1, 0) != 0:
-                store_u1(marks, index, 1, 0, np.uint8(raised(1, (start + index, output, sources, numbers))))
+        for first in range(0, size, GROUP):
+            several = min(GROUP, size - first)
+            marked = 0
+            for index in range(first, first + several):
+                marked += load_u1(marks, index, 1, 0)
+            if marked > FEW and not raised(several, (start + first, output, sources, numbers)):
+                for word in range(GROUP // 8):
+                    store_i8(marks, word, 8, first, 0)
+                continue
+            for index in range(first, first + several):
+                if load_u1(marks, index, 1, 0) != 0:
+                    store_u1(marks, index, 1, 0, np.uint8(raised(1, (start + index, output, sources, numbers))))
         return True
 
     return compute_block, mark_flagged
@@ -277,10 +289,10 @@ def _flag_pair_pass(fast: Fast, plain: Any) -> Any:
     return _over_pairs(_raised(compute, OUT_OF_RANGE | SUBNORMAL), plain)
 
 
-def _exact_pair_pass(fast: Fast, plain: Any) -> Any:
-    """Return the pass over BFLOAT16 in pairs for values that are the exact results rounded to FLOAT.
+def _exact_pairs(fast: Fast) -> Any:
+    """Return ``both(index, sources, numbers) -> word, doubt``: two BFLOAT16 from exact results rounded to FLOAT.
 
-    Ties go to even: half up, and the last bit off again.  In doubt are NaN and ties of values that are not exact.
+    Ties go to even: half up, and the last bit off again.  In doubt, not 0, are NaN and ties of inexact values.
     """
     function = specialise(fast.function, "float32")
     read_first, read_second = pair_reader("float32")
@@ -292,13 +304,25 @@ def _exact_pair_pass(fast: Fast, plain: Any) -> Any:
         return np.uint32(bits & EVEN) if tie else bits, inexact if tie else NOTHING
 
     @njit(no_cpython_wrapper=True)
-    def pair(index: Any, output: Any, sources: Any, numbers: Any) -> Any:
+    def both(index: Any, sources: Any, numbers: Any) -> Any:
         first, inexact_first = function(*(map_tuple(read_first, index, sources) + numbers))
         second, inexact_second = function(*(map_tuple(read_second, index, sources) + numbers))
         low, low_doubt = round_half_even(first, inexact_first)
         high, high_doubt = round_half_even(second, inexact_second)
-        store_u4(output, index, 4, 0, np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER)))
-        return np.uint32(low_doubt | high_doubt | (SOMETHING if unordered(first, second) else NOTHING))
+        word = np.uint32(np.uint32(low >> np.uint32(16)) | np.uint32(high & UPPER))
+        return word, np.uint32(low_doubt | high_doubt | (SOMETHING if unordered(first, second) else NOTHING))
+
+    return both
+
+
+def _exact_pair_pass(both: Any, plain: Any) -> Any:
+    """Return the pass over BFLOAT16 in such pairs."""
+
+    @njit(no_cpython_wrapper=True)
+    def pair(index: Any, output: Any, sources: Any, numbers: Any) -> Any:
+        word, doubt = both(index, sources, numbers)
+        store_u4(output, index, 4, 0, word)
+        return doubt
 
     @njit(no_cpython_wrapper=True)
     def compute(pairs: Any, arguments: Any) -> Any:
@@ -339,20 +363,30 @@ def rounded_pair(error: int) -> Any:
     return pair
 
 
-def _pair_pass(fast: Fast, marking: Any) -> Any:
-    """Return the pass over BFLOAT16 in pairs; a mark stands for a pair."""
+def _rounded_pairs(fast: Fast) -> Any:
+    """Return ``both(index, sources, numbers) -> word, doubtful``: two BFLOAT16 from values with an error."""
     function = specialise(fast.function, "float32")
     assert fast.error is not None
     (read_first, read_second), join = pair_reader("float32"), rounded_pair(fast.error)
 
     @njit(no_cpython_wrapper=True)
-    def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+    def both(index: Any, sources: Any, numbers: Any) -> Any:
         first, sure_first = function(*(map_tuple(read_first, index, sources) + numbers))
         second, sure_second = function(*(map_tuple(read_second, index, sources) + numbers))
-        word, doubtful = join(first, sure_first, second, sure_second)
+        return join(first, sure_first, second, sure_second)
+
+    return both
+
+
+def _marking_pair_pass(both: Any, marking: Any) -> Any:
+    """Return the pass over BFLOAT16 in pairs that marks what is in doubt; a mark stands for a pair."""
+
+    @njit(no_cpython_wrapper=True)
+    def pair(index: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
+        word, doubt = both(index, sources, numbers)
         store_u4(output, index, 4, 0, word)
-        store_u1(marks, index, 1, 0, np.uint8(doubtful))
-        return doubtful
+        store_u1(marks, index, 1, 0, np.uint8(doubt != 0))
+        return doubt != 0
 
     @njit(no_cpython_wrapper=True)
     def mark_block(size: Any, start: Any, output: Any, sources: Any, numbers: Any, marks: Any) -> Any:
