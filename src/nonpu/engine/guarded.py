@@ -67,10 +67,10 @@ FEW, AHEAD = 128, 32
 """Where more than one of so many elements of a block is in doubt, the broad function computes the whole block, and so
 many from there on: at twice the time of the fast one, but a tenth of the accurate one's."""
 
-BLOCK, LARGE_BLOCK, SPAN = 512, 16384, 4
+BLOCK, LARGE_BLOCK = 512, 8192
 """Elements per pass: the inputs are still in the first-level cache for a second one.  The large ones are for types for
 which the processor looks out: asking it takes as long as a hundred elements.  A large one with any is gone through
-again in usual ones, and so are some after it where that takes little more."""
+again in usual ones, and of several in succession the second, third and so on at once."""
 
 
 @njit(no_cpython_wrapper=True)
@@ -257,7 +257,6 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
     mark_broadly = _marking(fast.broad, dtype) if fast.broad else mark_pass
     first_pass = staged(fast, dtype) if fast.stages else first_pass
     list_marked = _lister(2 if dtype == "bfloat16" else 1)
-    span = 1 if dtype in COMPONENT else SPAN
 
     @njit(no_cpython_wrapper=True)
     def again(index: Any, output: Any, sources: Any, numbers: Any, wide: Any, listed: Any) -> None:
@@ -274,7 +273,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
         for source in sources:
             in_place = in_place or source == output
         limit, enough = (BLOCK, 1) if in_place else (large, ENOUGH)
-        start, fine, broad_until, found = 0, 0, 0, 0
+        start, fine, span, broad_until, found = 0, 0, 1, 0, 0
         head = until_line(output, stride) if limit > BLOCK and count >= MANY else 0
         size = head if head > 0 else limit
         while start < count:
@@ -282,6 +281,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
             target = block - start * stride if in_place else output
             if start < max(fine, broad_until) or first_pass(size, start, target, sources, numbers, marks):
                 if size > BLOCK:
+                    span = min(2 * span, AHEAD) if start == fine else 1
                     fine, size = start + span * size, BLOCK
                     continue
                 before, is_broad = found, start < broad_until
