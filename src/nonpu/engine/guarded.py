@@ -63,9 +63,9 @@ overwritten can't wait."""
 WORDS = 8
 """Marks are looked at in so many words at a time."""
 
-FEW, AHEAD = 128, 32
+FEW, AHEAD = 10, 32
 """Where more than one of so many elements of a block is in doubt, the broad function computes the whole block, and so
-many from there on: at twice the time of the fast one, but a tenth of the accurate one's."""
+many from there on: at twice the time of the fast one, but a seventh of the accurate one's."""
 
 BLOCK, LARGE_BLOCK = 512, 8192
 """Elements per pass: the inputs are still in the first-level cache for a second one.  The large ones are for types for

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 from nonpu.engine.intrinsics import (
@@ -20,6 +21,7 @@ from nonpu.engine.intrinsics import (
     stack,
     store_f4,
     store_f8,
+    store_u1,
 )
 from nonpu.engine.loops import specialise
 from nonpu.engine.passes import shift_address
@@ -34,7 +36,7 @@ ACCESS = {"float32": (load_f4, store_f4, 4), "float64": (load_f8, store_f8, 8)}
 
 
 def staged(fast: Fast, dtype: str) -> Any:
-    """Return the pass that computes a block, like `nonpu.engine.passes.passes`, for FLOAT or DOUBLE."""
+    """Return the pass that computes a block and marks what is in doubt, for FLOAT or DOUBLE."""
     assert fast.stages is not None
     first, second = (specialise(function, dtype) for function in fast.stages)
     get, put, size = ACCESS[dtype]
@@ -51,10 +53,11 @@ def staged(fast: Fast, dtype: str) -> Any:
         put(room, index, size, STAGE * size, two)
 
     @njit(no_cpython_wrapper=True)
-    def end(index: Any, output: Any, sources: Any, numbers: Any, room: Any) -> Any:
+    def end(index: Any, output: Any, sources: Any, numbers: Any, room: Any, marks: Any) -> Any:
         kept = get(room, index, size, 0), get(room, index, size, STAGE * size)
         value, sure = second(*(map_tuple(load, index, sources) + numbers + kept))
         put(output, index, size, 0, value)
+        store_u1(marks, index, 1, 0, np.uint8(not sure))
         return not sure
 
     @njit(no_cpython_wrapper=True)
@@ -64,7 +67,7 @@ def staged(fast: Fast, dtype: str) -> Any:
             here, shift = min(start + count - done, STAGE), done * size
             moved = map_tuple(shift_address, shift, sources)
             each_index(begin, here, (moved, numbers, room))
-            found = found | any_pair(end, here, (output + shift, moved, numbers, room))
+            found = found | any_pair(end, here, (output + shift, moved, numbers, room, marks + done - start))
             done += here
         return found
 
