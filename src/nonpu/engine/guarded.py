@@ -293,13 +293,12 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
                 if is_broad:
                     mark_broadly(size, start, target, sources, numbers, marks)
                     found = list_marked(start, size, marks, listed, before)
-                if found >= enough:
-                    each_index(again, found, (target, sources, numbers, wide, listed))
-                    found = 0
+            if found >= enough or (found > 0 and start + size == count):
+                each_index(again, found, (target, sources, numbers, wide, listed))
+                found = 0
             if in_place:
                 each_index(copy_back, size, (output + start * stride, block))
             start += size
             size = min(BLOCK, fine - start) if start < fine else limit
-        each_index(again, found, (output, sources, numbers, wide, listed))
 
     return run

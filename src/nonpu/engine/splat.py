@@ -120,7 +120,7 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
     read, read_wide = reader(dtype, compute), reader(dtype, "float64")
     in_pairs = dtype == "bfloat16" and fast.error is not None
     first_pass = _pairs(dtype, fast) if in_pairs else _singles(dtype, fast)
-    choose = _choice(careful, dtype, fast.broad or fast)
+    choose = _choice(careful, dtype, fast if fast.error else fast.broad or fast)
 
     @njit(no_cpython_wrapper=True)
     def copy_back(index: Any, output: Any, block: Any) -> None:

@@ -218,7 +218,8 @@ D0, D1, D2, D3, D4, D5, D6, D7, D8, D9 = (
 # Below this exp would come near the smallest normal number and the result could be subnormal by itself.
 FLOAT_FAR, DOUBLE_FAR = -80.0, -700.0
 # Below this the product of any gradient and the derivative is less than half the smallest number.
-FLOAT_LEAST, DOUBLE_LEAST = -200.0, -FAR_LIMIT
+FLOAT_LEAST = -200.0
+FLOAT_SCALE_BIASED = FLOAT_SCALE * 2.0**-100
 # Nearer to a centre than this, the rounding of the low part shows in r; at the root that would be a relative error.
 FLOAT_CLOSE, DOUBLE_CLOSE = 2.0**-20, 2.0**-40
 
@@ -235,8 +236,14 @@ def float_reduced(a: float, a_low: float) -> tuple[float, float, float]:
     return r, octaves, fma(r * r, p, r)
 
 
-def double_reduced(a: float, a_low: float) -> tuple[float, float, float]:
-    """Return r, k as a magic sum and m of exp(a + a_low) for a <= 0."""
+def float_exp(a: float, a_low: float) -> tuple[float, float, float]:
+    """Return r, S and m of exp(a + a_low) for a in [-80, 0]."""
+    r, octaves, m = float_reduced(a, a_low)
+    return r, scaled(FLOAT_SCALE, octaves), m
+
+
+def double_exp(a: float, a_low: float) -> tuple[float, float, float]:
+    """Return r, S and m of exp(a + a_low) for a in [-700, 0]."""
     octaves = fma(a, LOG2E, ROOT_OCTAVES) + MAGIC
     k = octaves - MAGIC
     r = (fma(k, -LN2_HIGH, a + ROOT_SHORT) + ROOT_PART) + (fma(k, -LN2_LOW, DOUBLE_REST) + a_low)
@@ -249,19 +256,7 @@ def double_reduced(a: float, a_low: float) -> tuple[float, float, float]:
     p = fma(p, r, D2)
     p = fma(p, r, D1)
     p = fma(p, r, D0)
-    return r, octaves, fma(r * r, p, r)
-
-
-def float_exp(a: float, a_low: float) -> tuple[float, float, float]:
-    """Return r, S and m of exp(a + a_low) for a in [-80, 0]."""
-    r, octaves, m = float_reduced(a, a_low)
-    return r, scaled(FLOAT_SCALE, octaves), m
-
-
-def double_exp(a: float, a_low: float) -> tuple[float, float, float]:
-    """Return r, S and m of exp(a + a_low) for a in [-700, 0]."""
-    r, octaves, m = double_reduced(a, a_low)
-    return r, scaled(EXP_ROOT, octaves), m
+    return r, scaled(EXP_ROOT, octaves), fma(r * r, p, r)
 
 
 def fine_slope(scale: float, m: float, one_plus: float, low: float, negative: bool) -> float:
@@ -317,44 +312,43 @@ def swish_general(exp: Exp, slope: Slope, far: float, close: float) -> General:
     return general
 
 
-def swish_broad(
-    reduced: Exp, slope: Slope, magic: float, scale: float, close: float, far: float, least: float
-) -> tuple[General, Unit]:
-    """Return the function that is sure of large arguments too, for any beta and for 1.
+def tail(grad: float, one_plus: float, octaves: float, m: float) -> float:
+    """The result for a below FLOAT_FAR and a negative beta x, where the derivative is e (1 + a).
 
-    Below `far` the derivative is e (1 + a), which is nothing beside 1.  There e leaves the normal numbers, so 2**k is
-    applied in three parts: 2**-FAR_BIAS before the product with the gradient, which cannot overflow then, and two
-    halves after it.  Of these products the last one rounds; what an earlier one could lose is far below its last place.
+    There e leaves the normal numbers, so 2**k is applied in three parts: 2**-FAR_BIAS before the product with the
+    gradient, which cannot overflow then, and two halves after it.  Of these products the last one rounds; what an
+    earlier one could lose is far below its last place.
     """
-    small: float = scale * 2.0**-FAR_BIAS
+    left = octaves - (FLOAT_MAGIC - FAR_BIAS)
+    half = fma(0.5, left, FLOAT_MAGIC)
+    other = (left - half) + 2.0 * FLOAT_MAGIC
+    v = fma(one_plus, m, one_plus) * FLOAT_SCALE_BIASED
+    return grad * v * power_of_two(half) * power_of_two(other)
 
-    def tail(grad: float, one_plus: float, octaves: float, m: float) -> float:
-        left = octaves - (magic - FAR_BIAS)
-        half = fma(0.5, left, magic)
-        other = (left - half) + 2.0 * magic
-        v = fma(one_plus, m, one_plus) * small
-        return grad * v * power_of_two(half) * power_of_two(other)
+
+def swish_broad(slope: Slope) -> tuple[General, Unit]:
+    """Return the function that is sure of large arguments too, in FLOAT, for any beta and for 1."""
 
     def broad(grad: float, x: float, beta: float) -> tuple[float, bool]:
         size, minus = abs(x), -abs(beta)
         whole = size * minus
-        beyond = whole < least
-        a, a_low = (least if beyond else whole), (0.0 if beyond else fma(size, minus, -whole))
-        r, octaves, m = reduced(a, a_low)
-        one_plus, negative, is_far = 1.0 + a, (x < 0.0) != (beta < 0.0), a < far
-        near = grad * slope(scaled(scale, octaves), m, one_plus, a_low, negative)
+        beyond = whole < FLOAT_LEAST
+        a, a_low = (FLOAT_LEAST if beyond else whole), (0.0 if beyond else fma(size, minus, -whole))
+        r, octaves, m = float_reduced(a, a_low)
+        one_plus, negative, is_far = 1.0 + a, (x < 0.0) != (beta < 0.0), a < FLOAT_FAR
+        near = grad * slope(scaled(FLOAT_SCALE, octaves), m, one_plus, a_low, negative)
         distant = tail(grad, one_plus, octaves, m) if negative else grad
-        sure = (fma(grad, 0.0, fma(x, 0.0, beta * 0.0)) == 0.0) & (is_far | (abs(r) > close))
+        sure = (fma(grad, 0.0, fma(x, 0.0, beta * 0.0)) == 0.0) & (is_far | (abs(r) > FLOAT_CLOSE))
         return distant if is_far else near, sure
 
     def broad_unit(grad: float, x: float) -> tuple[float, bool]:
         whole = -abs(x)
-        a = least if whole < least else whole
-        _, octaves, m = reduced(a, -0.0)
+        a = FLOAT_LEAST if whole < FLOAT_LEAST else whole
+        _, octaves, m = float_reduced(a, -0.0)
         one_plus, negative = 1.0 + a, x < 0.0
-        near = grad * slope(scaled(scale, octaves), m, one_plus, -0.0, negative)
+        near = grad * slope(scaled(FLOAT_SCALE, octaves), m, one_plus, -0.0, negative)
         distant = tail(grad, one_plus, octaves, m) if negative else grad
-        return distant if a < far else near, fma(grad, 0.0, x * 0.0) == 0.0
+        return distant if a < FLOAT_FAR else near, fma(grad, 0.0, x * 0.0) == 0.0
 
     return broad, broad_unit
 
@@ -365,15 +359,8 @@ DOUBLE_UNIT, DOUBLE_STAGES = swish_unit(double_exp, fine_slope, DOUBLE_FAR)
 FLOAT_GENERAL = swish_general(float_exp, fine_slope, FLOAT_FAR, FLOAT_CLOSE)
 SHORT_GENERAL = swish_general(float_exp, rough_slope, FLOAT_FAR, FLOAT_CLOSE)
 DOUBLE_GENERAL = swish_general(double_exp, fine_slope, DOUBLE_FAR, DOUBLE_CLOSE)
-FLOAT_BROAD, FLOAT_BROAD_UNIT = swish_broad(
-    float_reduced, fine_slope, FLOAT_MAGIC, FLOAT_SCALE, FLOAT_CLOSE, FLOAT_FAR, FLOAT_LEAST
-)
-SHORT_BROAD, SHORT_BROAD_UNIT = swish_broad(
-    float_reduced, rough_slope, FLOAT_MAGIC, FLOAT_SCALE, FLOAT_CLOSE, FLOAT_FAR, FLOAT_LEAST
-)
-DOUBLE_BROAD, DOUBLE_BROAD_UNIT = swish_broad(
-    double_reduced, fine_slope, MAGIC, EXP_ROOT, DOUBLE_CLOSE, DOUBLE_FAR, DOUBLE_LEAST
-)
+FLOAT_BROAD, FLOAT_BROAD_UNIT = swish_broad(fine_slope)
+SHORT_BROAD, SHORT_BROAD_UNIT = swish_broad(rough_slope)
 
 KERNELS = {
     DType.FLOAT: Kernel(
@@ -387,8 +374,8 @@ KERNELS = {
         swish_backward_double,
         DType.DOUBLE,
         cost=1.2,
-        fast=Fast(DOUBLE_GENERAL, DType.DOUBLE, broad=Fast(DOUBLE_BROAD, DType.DOUBLE)),
-        unit=Fast(DOUBLE_UNIT, DType.DOUBLE, stages=DOUBLE_STAGES, broad=Fast(DOUBLE_BROAD_UNIT, DType.DOUBLE)),
+        fast=Fast(DOUBLE_GENERAL, DType.DOUBLE),
+        unit=Fast(DOUBLE_UNIT, DType.DOUBLE, stages=DOUBLE_STAGES),
     ),
 }
 # The errors are measured over all 65,536 values of x, in ulps of FLOAT and with the rounding of the last product.  For
