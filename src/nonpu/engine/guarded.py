@@ -65,7 +65,8 @@ WORDS = 8
 
 FEW, AHEAD = 10, 32
 """Where more than one of so many elements of a block is in doubt, the broad function computes the whole block, and so
-many from there on: at twice the time of the fast one, but a seventh of the accurate one's."""
+many from there on: at twice the time of the fast one, but a seventh of the accurate one's.  As many are marked at once
+where that takes a pass of its own: doubtful elements are seldom alone."""
 
 BLOCK, LARGE_BLOCK = 512, 8192
 """Elements per pass: the inputs are still in the first-level cache for a second one.  The large ones are for types for
@@ -255,7 +256,9 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
     first_pass, mark_pass = passes(fast, dtype)
     has_broad = fast.broad is not None
     mark_broadly = _marking(fast.broad, dtype) if fast.broad else mark_pass
-    first_pass = staged(fast, dtype) if fast.stages else first_pass
+    if fast.stages:
+        first_pass, mark_pass = staged(fast, dtype), staged(fast, dtype, marking=True)
+    marking_ahead = AHEAD * BLOCK if dtype in ("float32", "float64") else 0
     list_marked = _lister(2 if dtype == "bfloat16" else 1)
 
     @njit(no_cpython_wrapper=True)
@@ -289,6 +292,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
                     mark_pass(size, start, target, sources, numbers, marks)
                     found = list_marked(start, size, marks, listed, before)
                     is_broad = has_broad and (found - before) * FEW > size
+                    fine = max(fine, start + marking_ahead)
                     broad_until = start + AHEAD * size if is_broad else broad_until
                 if is_broad:
                     mark_broadly(size, start, target, sources, numbers, marks)

@@ -146,8 +146,8 @@ def passes(fast: Fast, dtype: str) -> tuple[Any, Any]:
         return first_pass, _marking_pair_pass(both, marking)
     if dtype == "bfloat16":
         return _marking_pair_pass(_rounded_pairs(fast), marking), nothing
-    if (dtype == "float16" and fast.error > 0) or fast.broad or fast.stages:
-        return mark_block, nothing  # a block may well have a doubtful element, and marking at once costs little
+    if dtype == "float16" and fast.error > 0:
+        return mark_block, nothing  # a block often has a doubtful element, so marking at once is quicker
     return compute_block, mark_block
 
 

@@ -35,8 +35,8 @@ STAGE = 256
 ACCESS = {"float32": (load_f4, store_f4, 4), "float64": (load_f8, store_f8, 8)}
 
 
-def staged(fast: Fast, dtype: str) -> Any:
-    """Return the pass that computes a block and marks what is in doubt, for FLOAT or DOUBLE."""
+def staged(fast: Fast, dtype: str, marking: bool = False) -> Any:
+    """Return the pass that computes a block, or the one that marks it too, like `nonpu.engine.passes.passes`."""
     assert fast.stages is not None
     first, second = (specialise(function, dtype) for function in fast.stages)
     get, put, size = ACCESS[dtype]
@@ -57,7 +57,8 @@ def staged(fast: Fast, dtype: str) -> Any:
         kept = get(room, index, size, 0), get(room, index, size, STAGE * size)
         value, sure = second(*(map_tuple(load, index, sources) + numbers + kept))
         put(output, index, size, 0, value)
-        store_u1(marks, index, 1, 0, np.uint8(not sure))
+        if marking:
+            store_u1(marks, index, 1, 0, np.uint8(not sure))
         return not sure
 
     @njit(no_cpython_wrapper=True)
