@@ -150,6 +150,18 @@ def reader(dtype: str, compute: str) -> Any:
     return read
 
 
+@cache
+def loader(dtype: str, compute: str, step: int = 1) -> Any:
+    """Return ``load(index, base) -> value``: one of adjacent elements, or of every so manieth."""
+    read, stride = reader(dtype, compute), ITEM_SIZE[dtype] * step
+
+    @njit(no_cpython_wrapper=True)
+    def load(index: Any, base: Any) -> Any:
+        return read(base, index, stride, 0)
+
+    return load
+
+
 @njit(no_cpython_wrapper=True)
 def positive_half(base: Any, index: Any, stride: Any, offset: Any) -> Any:
     """Return 1, as a FLOAT, where the FLOAT16 in memory is above 0, and 0 elsewhere, NaN included."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, reader
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, loader
 from nonpu.engine.intrinsics import (
     COPY,
     any_index,
@@ -38,7 +38,7 @@ from nonpu.engine.intrinsics import (
     words,
 )
 from nonpu.engine.loops import element_of, specialise, until_line
-from nonpu.engine.passes import asks_processor, doubt_of, passes, real_element
+from nonpu.engine.passes import asks_processor, choice, doubt_of, passes, real_element
 from nonpu.engine.stages import staged
 
 TYPE_CHECKING = False
@@ -59,9 +59,6 @@ first cache line of the result."""
 ENOUGH = 8
 """Doubtful elements wait until they fill a vector: to compute one takes nearly as long.  (Twice as many lie so far back
 that large arrays take a tenth longer.)  Those of an input that is overwritten can't wait."""
-
-WORDS = 8
-"""Marks are looked at in so many words at a time."""
 
 FEW, AHEAD = 10, 32
 """Where more than one of so many elements of a block is in doubt, the broad function computes the whole block, and so
@@ -98,21 +95,15 @@ def _lister(group: int) -> Any:
     @njit(no_cpython_wrapper=True)
     def list_marked(start: Any, count: Any, marks: Any, listed: Any, found: Any) -> Any:
         groups, before = (count + group - 1) // group, found
-        for word in range(WORDS):
-            store_i8(marks, word, 8, groups, 0)
-        for line in range(0, groups, 8 * WORDS):
-            present = np.int64(0)
-            for word in range(WORDS):
-                present |= load_i8(marks, word, 8, line)
-            if present != 0:
-                for first in range(line, line + 8 * WORDS, 8):
-                    word = load_i8(marks, first, 1, 0)
-                    while word != 0:  # a mark is the lowest bit of its byte
-                        mark = first + (trailing_zeros(word) >> 3)
-                        for member in range(group):
-                            store_u4(listed, found + member, 4, 0, np.uint32(start + mark * group + member))
-                        found += group
-                        word &= word - 1
+        store_i8(marks, groups, 1, 0, 0)
+        for first in range(0, groups, 8):
+            word = load_i8(marks, first, 1, 0)
+            while word != 0:  # a mark is the lowest bit of its byte
+                mark = first + (trailing_zeros(word) >> 3)
+                for member in range(group):
+                    store_u4(listed, found + member, 4, 0, np.uint32(start + mark * group + member))
+                found += group
+                word &= word - 1
         # An odd count leaves the last group incomplete, and its second member would be the last entry.
         if group > 1 and found > before and np.int64(load_u4(listed, found - 1, 4, 0)) >= start + count:
             found -= 1
@@ -211,33 +202,21 @@ def _accurate(careful: Scalar, dtype: str, fast: Fast) -> Any:
     Unless results are right to the last bit, the broad function takes its arguments here too: how many of them are in a
     block must not show.
     """
-    exact = specialise(careful, "float64")
     if fast.broad is None or fast.error:
-        element = element_of(exact, dtype, "float64")
+        element = element_of(specialise(careful, "float64"), dtype, "float64")
 
         @njit(no_cpython_wrapper=True)
         def accurate(place: Any, output: Any, sources: Any, numbers: Any, wide: Any) -> None:
             element(place, 0, output, sources, wide)
 
         return accurate
-    compute, stride = fast.compute.python_name, ITEM_SIZE[dtype]
-    broadly = specialise(fast.broad.function, compute)
-    read, read_wide = reader(dtype, compute), reader(dtype, "float64")
-    (encode, store), (encode_wide, _) = converter(compute, dtype), converter("float64", dtype)
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
-
-    @njit(no_cpython_wrapper=True)
-    def load_wide(index: Any, address: Any) -> Any:
-        return read_wide(address, index, stride, 0)
+    choose = choice(careful, dtype, fast.broad)
+    load, load_wide = loader(dtype, fast.compute.python_name), loader(dtype, "float64")
 
     @njit(no_cpython_wrapper=True)
     def accurate_or_broad(place: Any, output: Any, sources: Any, numbers: Any, wide: Any) -> None:
-        value, sure = broadly(*(map_tuple(load, place, sources) + numbers))
-        other = exact(*(map_tuple(load_wide, place, sources) + wide))
-        store(output, place, stride, 0, encode(value) if sure else encode_wide(other))
+        arguments = map_tuple(load, place, sources) + numbers
+        choose(place, output, arguments, map_tuple(load_wide, place, sources) + wide)
 
     return accurate_or_broad
 
@@ -252,7 +231,7 @@ def _blocks(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return the loop over blocks."""
     stride, accurate = ITEM_SIZE[dtype], _accurate(careful, dtype, fast)
     large = LARGE_BLOCK if asks_processor(fast, dtype) else BLOCK
-    marks_of, list_of, copy = stack(BLOCK + 8 * WORDS), stack(4 * (BLOCK + ENOUGH) + 8), COPY[stride]
+    marks_of, list_of, copy = stack(BLOCK + 8), stack(4 * (BLOCK + ENOUGH) + 8), COPY[stride]
     first_pass, mark_pass = passes(fast, dtype)
     has_broad = fast.broad is not None
     mark_broadly = _marking(fast.broad, dtype) if fast.broad else mark_pass

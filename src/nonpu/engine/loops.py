@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, pair_reader, pair_writer, reader, writer
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, loader, pair_reader, pair_writer, reader, writer
 from nonpu.engine.intrinsics import (
     PRIMITIVES,
     call_kernel,
@@ -149,12 +149,7 @@ def element_of(scalar: Any, dtype: str, compute: str, step: int = 1) -> Any:
 
 
 def _real_element(scalar: Any, dtype: str, compute: str, step: int) -> Any:
-    read, write, stride = reader(dtype, compute), writer(dtype, compute), ITEM_SIZE[dtype]
-    source_stride = stride * step
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, source_stride, 0)
+    load, write, stride = loader(dtype, compute, step), writer(dtype, compute), ITEM_SIZE[dtype]
 
     @njit(no_cpython_wrapper=True)
     def element(index: Any, start: Any, output: Any, sources: Any, parameters: Any) -> None:

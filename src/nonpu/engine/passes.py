@@ -6,12 +6,13 @@ processor raises where an operation under- or overflows or is invalid.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, positive_half, reader
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, loader, pair_reader, positive_half, reader
 from nonpu.engine.intrinsics import (
     ALL_FLAGS,
     INEXACT,
@@ -151,17 +152,42 @@ def passes(fast: Fast, dtype: str) -> tuple[Any, Any]:
     return compute_block, mark_block
 
 
+def judgement(dtype: str, fast: Fast) -> Any:
+    """Return ``judged(arguments) -> value, doubtful``."""
+    function, doubt = specialise(fast.function, fast.compute.python_name), doubt_of(dtype, fast.error)
+
+    @njit(no_cpython_wrapper=True)
+    def judged(arguments: Any) -> Any:
+        value, sure = function(*arguments)
+        return value, doubt(value, sure)
+
+    return judged
+
+
+def choice(careful: Callable[..., Any], dtype: str, fast: Fast) -> Any:
+    """Return ``choose(place, output, arguments, wide)``: store an element of a real type.
+
+    It computes both functions, the accurate one from the arguments in DOUBLE, and takes that where there is doubt.
+    """
+    judged, accurate, stride = judgement(dtype, fast), specialise(careful, "float64"), ITEM_SIZE[dtype]
+    (encode, store), (encode_wide, _) = converter(fast.compute.python_name, dtype), converter("float64", dtype)
+
+    @njit(no_cpython_wrapper=True)
+    def choose(place: Any, output: Any, arguments: Any, wide: Any) -> None:
+        value, doubtful = judged(arguments)
+        other = accurate(*wide)
+        store(output, place, stride, 0, encode_wide(other) if doubtful else encode(value))
+
+    return choose
+
+
 def real_element(fast: Fast, dtype: str, doubtful: Any) -> Any:
     """Return ``element(index, start, output, sources, numbers) -> doubtful``."""
     compute = fast.compute.python_name
-    function, stride, read = specialise(fast.function, compute), ITEM_SIZE[dtype], reader(dtype, compute)
+    function, stride, load = specialise(fast.function, compute), ITEM_SIZE[dtype], loader(dtype, compute)
     encode, store = converter(compute, dtype)
     needed = MAX_OPERANDS if fast.values is None else fast.values
-    only_sign = positive_half if dtype == "float16" else read
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
+    only_sign = positive_half if dtype == "float16" else reader(dtype, compute)
 
     @njit(no_cpython_wrapper=True)
     def load_sign(index: Any, address: Any) -> Any:

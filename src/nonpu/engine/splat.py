@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import njit
 
-from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, pair_reader, reader, writer
+from nonpu.engine.conversions import COMPONENT, ITEM_SIZE, converter, loader, pair_reader, reader, writer
 from nonpu.engine.guarded import narrowing
 from nonpu.engine.intrinsics import (
     COPY,
@@ -29,7 +29,7 @@ from nonpu.engine.intrinsics import (
     words,
 )
 from nonpu.engine.loops import specialise
-from nonpu.engine.passes import doubt_of, rounded_pair, shift_address
+from nonpu.engine.passes import choice, judgement, rounded_pair, shift_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ def splat(
 
 def _values(dtype: str, compute: str) -> Any:
     """Return ``values(index, others, fixed)``: the arguments of one element, with ``fixed`` in its place."""
-    read, stride = reader(dtype, compute), ITEM_SIZE[dtype]
-
-    @njit(no_cpython_wrapper=True)
-    def load(index: Any, address: Any) -> Any:
-        return read(address, index, stride, 0)
+    load = loader(dtype, compute)
 
     @njit(no_cpython_wrapper=True)
     def values(index: Any, others: Any, fixed: Any) -> Any:
@@ -149,21 +145,9 @@ def _guarded(careful: Scalar, dtype: str, fast: Fast) -> Any:
     return run
 
 
-def _judged(dtype: str, fast: Fast) -> Any:
-    """Return ``judged(arguments) -> value, doubtful``."""
-    function, doubt = specialise(fast.function, fast.compute.python_name), doubt_of(dtype, fast.error)
-
-    @njit(no_cpython_wrapper=True)
-    def judged(arguments: Any) -> Any:
-        value, sure = function(*arguments)
-        return value, doubt(value, sure)
-
-    return judged
-
-
 def _singles(dtype: str, fast: Fast) -> Any:
     """Return ``first_pass(size, start, output, others, fixed, numbers) -> any doubt``."""
-    values, judged, stride = _values(dtype, fast.compute.python_name), _judged(dtype, fast), ITEM_SIZE[dtype]
+    values, judged, stride = _values(dtype, fast.compute.python_name), judgement(dtype, fast), ITEM_SIZE[dtype]
     encode, store = converter(fast.compute.python_name, dtype)
 
     @njit(no_cpython_wrapper=True)
@@ -208,17 +192,15 @@ def _pairs(dtype: str, fast: Fast) -> Any:
 
 def _choice(careful: Scalar, dtype: str, fast: Fast) -> Any:
     """Return ``choose(index, start, ...)``: the element by both functions, the accurate one where it is in doubt."""
-    values, wide_values, stride = _values(dtype, fast.compute.python_name), _values(dtype, "float64"), ITEM_SIZE[dtype]
-    judged, accurate = _judged(dtype, fast), specialise(careful, "float64")
-    (encode, store), (encode_wide, _) = converter(fast.compute.python_name, dtype), converter("float64", dtype)
+    values, wide_values = _values(dtype, fast.compute.python_name), _values(dtype, "float64")
+    store_choice = choice(careful, dtype, fast)
 
     @njit(no_cpython_wrapper=True)
     def choose(
         index: Any, start: Any, output: Any, others: Any, fixed: Any, fixed_wide: Any, numbers: Any, wide: Any
     ) -> None:
         place = start + index
-        value, doubtful = judged(values(place, others, fixed) + numbers)
-        other = accurate(*(wide_values(place, others, fixed_wide) + wide))
-        store(output, place, stride, 0, encode_wide(other) if doubtful else encode(value))
+        arguments = values(place, others, fixed) + numbers
+        store_choice(place, output, arguments, wide_values(place, others, fixed_wide) + wide)
 
     return choose

@@ -219,7 +219,7 @@ D0, D1, D2, D3, D4, D5, D6, D7, D8, D9 = (
 FLOAT_FAR, DOUBLE_FAR = -80.0, -700.0
 # Below this the product of any gradient and the derivative is less than half the smallest number.
 FLOAT_LEAST = -200.0
-FLOAT_SCALE_BIASED = FLOAT_SCALE * 2.0**-100
+FLOAT_SCALE_BIASED: float = FLOAT_SCALE * 2.0**-FAR_BIAS
 # Nearer to a centre than this, the rounding of the low part shows in r; at the root that would be a relative error.
 FLOAT_CLOSE, DOUBLE_CLOSE = 2.0**-20, 2.0**-40
 
@@ -329,26 +329,26 @@ def tail(grad: float, one_plus: float, octaves: float, m: float) -> float:
 def swish_broad(slope: Slope) -> tuple[General, Unit]:
     """Return the function that is sure of large arguments too, in FLOAT, for any beta and for 1."""
 
+    def value(grad: float, a: float, a_low: float, octaves: float, m: float, negative: bool) -> float:
+        one_plus = 1.0 + a
+        near = grad * slope(scaled(FLOAT_SCALE, octaves), m, one_plus, a_low, negative)
+        distant = tail(grad, one_plus, octaves, m) if negative else grad
+        return distant if a < FLOAT_FAR else near
+
     def broad(grad: float, x: float, beta: float) -> tuple[float, bool]:
         size, minus = abs(x), -abs(beta)
         whole = size * minus
         beyond = whole < FLOAT_LEAST
         a, a_low = (FLOAT_LEAST if beyond else whole), (0.0 if beyond else fma(size, minus, -whole))
         r, octaves, m = float_reduced(a, a_low)
-        one_plus, negative, is_far = 1.0 + a, (x < 0.0) != (beta < 0.0), a < FLOAT_FAR
-        near = grad * slope(scaled(FLOAT_SCALE, octaves), m, one_plus, a_low, negative)
-        distant = tail(grad, one_plus, octaves, m) if negative else grad
-        sure = (fma(grad, 0.0, fma(x, 0.0, beta * 0.0)) == 0.0) & (is_far | (abs(r) > FLOAT_CLOSE))
-        return distant if is_far else near, sure
+        sure = (fma(grad, 0.0, fma(x, 0.0, beta * 0.0)) == 0.0) & ((a < FLOAT_FAR) | (abs(r) > FLOAT_CLOSE))
+        return value(grad, a, a_low, octaves, m, (x < 0.0) != (beta < 0.0)), sure
 
     def broad_unit(grad: float, x: float) -> tuple[float, bool]:
         whole = -abs(x)
         a = FLOAT_LEAST if whole < FLOAT_LEAST else whole
         _, octaves, m = float_reduced(a, -0.0)
-        one_plus, negative = 1.0 + a, x < 0.0
-        near = grad * slope(scaled(FLOAT_SCALE, octaves), m, one_plus, -0.0, negative)
-        distant = tail(grad, one_plus, octaves, m) if negative else grad
-        return distant if a < FLOAT_FAR else near, fma(grad, 0.0, x * 0.0) == 0.0
+        return value(grad, a, -0.0, octaves, m, x < 0.0), fma(grad, 0.0, x * 0.0) == 0.0
 
     return broad, broad_unit
 
