@@ -184,6 +184,11 @@ def test_unaligned_and_in_place_work_has_the_same_bits(libraries: dict[str, Any]
         assert views[target].tobytes() == expected
 
 
+def bits_or_nan(array: np.ndarray) -> np.ndarray:
+    """Return the bits of real numbers, 0 for every NaN."""
+    return np.where(np.isnan(array), 0, array.view(f"u{array.itemsize}"))
+
+
 def test_levels_agree_on_every_operator_kernel() -> None:
     """Special values and random patterns; only a NaN may differ."""
     loaded = [ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")) for level in load.levels()]
@@ -198,10 +203,19 @@ def test_levels_agree_on_every_operator_kernel() -> None:
                 addresses = [result.ctypes.data, *(array.ctypes.data for array in patterns)]
                 call(getattr(library, f"nonpu_{op.python_name}_{dtype.python_name}"), addresses, 4096, (0.75,))
                 part = result.view(f"f{kind.itemsize // 2}") if kind.kind == "c" else result
-                bits = part.view(f"u{part.itemsize}")
-                results.append(np.where(np.isnan(part), bits.dtype.type(0), bits))
+                results.append(bits_or_nan(part))
             for other in results[1:]:
                 assert np.array_equal(results[0], other), f"{op.name} {dtype.python_name}"
+
+
+def one_by_one(
+    symbol: Any, indices: list[int], inputs: tuple[np.ndarray, ...], factors: tuple[float, ...]
+) -> np.ndarray:
+    """Return some elements of a kernel's result, each computed in a call of its own."""
+    alone, item = np.empty(len(indices), inputs[0].dtype), inputs[0].itemsize
+    for place, index in enumerate(indices):
+        call(symbol, [alone[place:].ctypes.data, *(array.ctypes.data + index * item for array in inputs)], 1, factors)
+    return alone
 
 
 NUMBERS = (0.0, -0.0, 1.0, -1.2784645, -3.5, 80.5, -81.0, -600.0, 3e38, 1e-40, np.inf, -np.inf, np.nan)
@@ -230,8 +244,8 @@ def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, d
             for target in (found, others[1 - which]):  # at last in place
                 addresses = [array.ctypes.data for array in (target, *others)]
                 call(getattr(library, f"{symbol}_splat_{which}"), addresses, count, (factor,))
-                wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{kind.itemsize}")) for a in (expected, target))
-                assert np.array_equal(wanted, got), (symbol, which, number, factor, count)
+                equal = np.array_equal(bits_or_nan(expected), bits_or_nan(target))
+                assert equal, (symbol, which, number, factor, count)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -244,7 +258,7 @@ def test_doubtful_elements_get_the_same_bits_among_many_and_alone(level: str, dt
     random, count = np.random.default_rng(16), 20_001
     edge, most = {"float16": (80.0, 14), "float64": (700.0, 900)}.get(dtype, (80.0, 90))
     for op, share in itertools.product(OPS, (0.0, 0.005, 0.05, 0.7, 1.0)):
-        symbol, bits = getattr(library, f"nonpu_{op.python_name}_{dtype}"), f"u{kind.itemsize}"
+        symbol = getattr(library, f"nonpu_{op.python_name}_{dtype}")
         grad = np.ldexp(random.uniform(-2, 2, count), random.integers(-15, most, count)).astype(kind)
         large = edge * random.uniform(0.9, 1.4, count) * random.choice([-1, 1], count) / factor
         is_large = random.random(count) < share
@@ -252,15 +266,10 @@ def test_doubtful_elements_get_the_same_bits_among_many_and_alone(level: str, dt
         x[700::997] = (-np.inf, np.inf, np.nan, 0)[int(10 * share) % 4]
         together, indices = np.empty(count, kind), [*np.flatnonzero(is_large)[:300], *range(0, count, 71), count - 1]
         call(symbol, [array.ctypes.data for array in (together, grad, x)], count, (factor,))
-        alone = np.empty(len(indices), kind)
-        for place, index in enumerate(indices):
-            shift = index * kind.itemsize
-            addresses = [alone[place:].ctypes.data, grad.ctypes.data + shift, x.ctypes.data + shift]
-            call(symbol, addresses, 1, (factor,))
+        alone = bits_or_nan(one_by_one(symbol, indices, (grad, x), (factor,)))
         call(symbol, [array.ctypes.data for array in (grad, grad, x)], count, (factor,))
         for found in (together[indices], grad[indices]):  # the second in place
-            wanted, got = (np.where(np.isnan(a), 0, a.view(bits)) for a in (alone, found))
-            assert np.array_equal(wanted, got), (op.name, share)
+            assert np.array_equal(alone, bits_or_nan(found)), (op.name, share)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -282,15 +291,8 @@ def test_complex_elements_out_of_range_get_the_same_bits_among_many_and_alone(
     indices = [*np.flatnonzero(powers[1].reshape(-1, 2).any(axis=1))[:400], *range(0, count, 71), count - 1]
     symbol = getattr(library, f"nonpu_sigmoid_backward_{dtype}")
     call(symbol, [array.ctypes.data for array in (together, grad, y)], count, ())
-    alone = np.empty(len(indices), kind)
-    for place, index in enumerate(indices):
-        shift = index * kind.itemsize
-        addresses = [alone[place:].ctypes.data, grad.ctypes.data + shift, y.ctypes.data + shift]
-        call(symbol, addresses, 1, ())
-    wanted, found = alone.view(part), together[indices].view(part)
-    bits = f"u{wanted.itemsize}"
-    wanted, found = (np.where(np.isnan(a), 0, a.view(bits)) for a in (wanted, found))
-    assert np.array_equal(wanted, found)
+    alone = one_by_one(symbol, indices, (grad, y), ())
+    assert np.array_equal(bits_or_nan(alone.view(part)), bits_or_nan(together[indices].view(part)))
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -316,8 +318,7 @@ def test_a_kernel_for_every_second_element_equals_the_one_for_an_array_of_them(l
             addresses = [array.ctypes.data for array in (expected, *copies)]
             call(getattr(library, symbol), addresses, count, (0.3,))
             call(getattr(library, f"{symbol}_step_2"), [found[1:].ctypes.data, *places], count, (0.3,))
-            wanted, got = (np.where(np.isnan(a), 0, a.view(f"u{size}")) for a in (expected, found[1 : 1 + count]))
-            assert np.array_equal(wanted, got), (symbol, count)
+            assert np.array_equal(bits_or_nan(expected), bits_or_nan(found[1 : 1 + count])), (symbol, count)
             assert not found[[0, *range(1 + count, count + 3)]].any()
 
 
