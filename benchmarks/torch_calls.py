@@ -25,25 +25,34 @@ CALLS = 2000
 Pair = tuple[Callable[[], object], Callable[[], object]]
 
 
+def with_out(operator: str, grad: torch.Tensor, forward: torch.Tensor) -> Pair:
+    """Return our call and PyTorch's with `out=`: of ``leaky``, ``sigmoid`` or ``swish``."""
+    aten, out, other = torch.ops.aten, torch.empty_like(grad), torch.empty_like(grad)
+    return {
+        "leaky": (
+            lambda: nonpu.leaky_relu_backward(grad, forward, 0.01, out=out),
+            lambda: aten.leaky_relu_backward.grad_input(grad, forward, 0.01, False, grad_input=other),
+        ),
+        "sigmoid": (
+            lambda: nonpu.sigmoid_backward(grad, forward, out=out),
+            lambda: aten.sigmoid_backward.grad_input(grad, forward, grad_input=other),
+        ),
+        "swish": (
+            lambda: nonpu.swish_backward(grad, forward, out=out),
+            lambda: aten.silu_backward.grad_input(grad, forward, grad_input=other),
+        ),
+    }[operator]
+
+
 def pairs(elements: int) -> dict[str, Pair]:
     """Return ours and PyTorch's call by title."""
     grad, x = torch.randn(elements), torch.randn(elements)
-    y, out, other = torch.sigmoid(x), torch.empty(elements), torch.empty(elements)
-    aten, ours = torch.ops.aten, torch.ops.nonpu
+    y, aten, ours = torch.sigmoid(x), torch.ops.aten, torch.ops.nonpu
     leaf = x.clone().requires_grad_()
     return {
-        "leaky_relu_backward, out=": (
-            lambda: nonpu.leaky_relu_backward(grad, x, 0.01, out=out),
-            lambda: aten.leaky_relu_backward.grad_input(grad, x, 0.01, False, grad_input=other),
-        ),
-        "sigmoid_backward, out=": (
-            lambda: nonpu.sigmoid_backward(grad, y, out=out),
-            lambda: aten.sigmoid_backward.grad_input(grad, y, grad_input=other),
-        ),
-        "swish_backward, out= (silu_backward)": (
-            lambda: nonpu.swish_backward(grad, x, out=out),
-            lambda: aten.silu_backward.grad_input(grad, x, grad_input=other),
-        ),
+        "leaky_relu_backward, out=": with_out("leaky", grad, x),
+        "sigmoid_backward, out=": with_out("sigmoid", grad, y),
+        "swish_backward, out= (silu_backward)": with_out("swish", grad, x),
         "sigmoid_backward, new result": (
             lambda: nonpu.sigmoid_backward(grad, y),
             lambda: aten.sigmoid_backward.default(grad, y),
@@ -59,7 +68,7 @@ def pairs(elements: int) -> dict[str, Pair]:
     }
 
 
-def seconds(call: Callable[[], object], calls: int) -> float:
+def seconds(call: Callable[[], object], calls: int = 1) -> float:
     """Return the seconds per call of a loop."""
     start = time.perf_counter()
     for _ in range(calls):

@@ -13,14 +13,11 @@ import json
 import os
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-
-import nonpu
-import nonpu.torch
+from torch_calls import seconds, with_out
 
 DTYPES = {
     "leaky": (torch.float32, torch.float16, torch.bfloat16),
@@ -47,32 +44,6 @@ OUTPUTS: dict[str, Values] = {
 }
 
 
-def calls(operator: str, grad: torch.Tensor, x: torch.Tensor) -> tuple[Callable[[], object], Callable[[], object]]:
-    """Return our call and PyTorch's."""
-    aten, mine, theirs = torch.ops.aten, torch.empty_like(grad), torch.empty_like(grad)
-    if operator == "leaky":
-        return (
-            lambda: nonpu.leaky_relu_backward(grad, x, 0.01, out=mine),
-            lambda: aten.leaky_relu_backward.grad_input(grad, x, 0.01, False, grad_input=theirs),
-        )
-    if operator == "sigmoid":
-        return (
-            lambda: nonpu.sigmoid_backward(grad, x, out=mine),
-            lambda: aten.sigmoid_backward.grad_input(grad, x, grad_input=theirs),
-        )
-    return (
-        lambda: nonpu.swish_backward(grad, x, out=mine),
-        lambda: aten.silu_backward.grad_input(grad, x, grad_input=theirs),
-    )
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Return the seconds of a call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def measure(elements: int, rounds: int) -> list[dict[str, str | float]]:
     """Return a row per operator, type and kind of values."""
     rows: list[dict[str, str | float]] = []
@@ -81,7 +52,7 @@ def measure(elements: int, rounds: int) -> list[dict[str, str | float]]:
     for operator, dtypes in DTYPES.items():
         for dtype in dtypes:
             for title, change in (OUTPUTS if operator == "sigmoid" else INPUTS).items():
-                mine, theirs = calls(operator, other.to(dtype), change(normal).to(dtype))
+                mine, theirs = with_out(operator, other.to(dtype), change(normal).to(dtype))
                 seconds(mine), seconds(theirs)
                 times = [(seconds(mine), seconds(theirs)) for _ in range(rounds)]
                 rows.append(
