@@ -157,9 +157,9 @@ def test_long_sigmoid_is_correctly_rounded(dtype, gradient):
 def test_brain_sigmoid_of_every_pair_of_significands():
     """Every significand of the gradient and every y whose results are exact in DOUBLE, one binade of y at a time.
 
-    Results next to powers of two and ties are among them; y below 2**-17 and from 2**24 on are computed otherwise.
+    Results next to powers of two and ties are among them; y below 2**-24 and from 2**24 on are computed otherwise.
     """
-    binades = np.concatenate([np.arange(110 - 3, 151 + 3), 256 + np.arange(110 - 3, 151 + 3)])
+    binades = np.concatenate([np.arange(103 - 3, 151 + 3), 256 + np.arange(103 - 3, 151 + 3)])
     grad = (0x3F80 + np.arange(128, dtype=np.uint16))[:, None, None]
     y = (128 * binades[:, None] + np.arange(128)).astype(np.uint16)[None]
     grads, ys = (rounding.from_bits(np.ascontiguousarray(bits), DType.BFLOAT16) for bits in (grad, y))

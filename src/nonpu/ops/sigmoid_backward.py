@@ -176,7 +176,7 @@ def sigmoid_brain(grad: float, y: float) -> tuple[float, int]:
     return with_sign(result, product * (1.0 - y)), difference(product - result, fma(product, clamped, FLOOR))
 
 
-FAR_DOWN, BACK_UP, HALF_WIDTH = 2.0**-109, -(2.0**109), 2.0**16
+FAR_DOWN, BACK_UP, HALF_WIDTH = 2.0**-102, -(2.0**102), 2.0**16
 EXACT_BELOW = 2.0**24
 
 
@@ -188,8 +188,11 @@ def sigmoid_brain_flagged(grad: float, y: float) -> float:
     goes to the even difference, which is the even result because t is even then: v has 9 bits, and t the same ones.
     (Where t - v has one bit more than t, v is next to a power of two.  With t + v it could have one less.)
 
-    1 - y is exact for 2**-17 <= abs(y) < 2**24; for a smaller y but 0, ``y * FAR_DOWN`` is subnormal.  Where w or t
-    leave the normal numbers, that is noted too.
+    1 - y is exact for 2**-17 <= abs(y) < 2**24.  With a smaller y, v is so near to w that only its side counts, and
+    that only where w is a tie: the last of its 16 bits is worth 2**-15 of the first, and v is less than 2**-16 away.
+    Down to abs(y) = 2**-24 the side is kept by rounding 1 - y to FLOAT, but for -2**-24, and then w has 8 bits and is
+    no tie.  For what is smaller still, but 0, ``y * FAR_DOWN`` is subnormal.  Where w or t leave the normal numbers,
+    that is noted too.
     """
     w = grad * y
     other = fma(y * FAR_DOWN, BACK_UP, 1.0)
