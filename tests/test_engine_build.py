@@ -25,6 +25,7 @@ from nonpu.engine import load
 from nonpu.ops import OPS
 from nonpu.spec.model import Kernel
 from tests.layouts import fenced
+from tests.test_faces import bits
 
 TENTH = 0.1
 COEFFICIENTS = (0.25, 3.0)
@@ -184,11 +185,6 @@ def test_unaligned_and_in_place_work_has_the_same_bits(libraries: dict[str, Any]
         assert views[target].tobytes() == expected
 
 
-def bits_or_nan(array: np.ndarray) -> np.ndarray:
-    """Return the bits of real numbers, 0 for every NaN."""
-    return np.where(np.isnan(array), 0, array.view(f"u{array.itemsize}"))
-
-
 def test_levels_agree_on_every_operator_kernel() -> None:
     """Special values and random patterns; only a NaN may differ."""
     loaded = [ctypes.CDLL(os.path.join(load.FOLDER, f"kernels_{level}.so")) for level in load.levels()]
@@ -202,10 +198,9 @@ def test_levels_agree_on_every_operator_kernel() -> None:
                 result = np.zeros(4096, kind)
                 addresses = [result.ctypes.data, *(array.ctypes.data for array in patterns)]
                 call(getattr(library, f"nonpu_{op.python_name}_{dtype.python_name}"), addresses, 4096, (0.75,))
-                part = result.view(f"f{kind.itemsize // 2}") if kind.kind == "c" else result
-                results.append(bits_or_nan(part))
+                results.append(bits(result))
             for other in results[1:]:
-                assert np.array_equal(results[0], other), f"{op.name} {dtype.python_name}"
+                assert results[0] == other, f"{op.name} {dtype.python_name}"
 
 
 def one_by_one(
@@ -244,8 +239,7 @@ def test_a_kernel_for_one_number_equals_the_one_for_an_array_of_it(level: str, d
             for target in (found, others[1 - which]):  # at last in place
                 addresses = [array.ctypes.data for array in (target, *others)]
                 call(getattr(library, f"{symbol}_splat_{which}"), addresses, count, (factor,))
-                equal = np.array_equal(bits_or_nan(expected), bits_or_nan(target))
-                assert equal, (symbol, which, number, factor, count)
+                assert bits(expected) == bits(target), (symbol, which, number, factor, count)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -266,10 +260,10 @@ def test_doubtful_elements_get_the_same_bits_among_many_and_alone(level: str, dt
         x[700::997] = (-np.inf, np.inf, np.nan, 0)[int(10 * share) % 4]
         together, indices = np.empty(count, kind), [*np.flatnonzero(is_large)[:300], *range(0, count, 71), count - 1]
         call(symbol, [array.ctypes.data for array in (together, grad, x)], count, (factor,))
-        alone = bits_or_nan(one_by_one(symbol, indices, (grad, x), (factor,)))
+        alone = bits(one_by_one(symbol, indices, (grad, x), (factor,)))
         call(symbol, [array.ctypes.data for array in (grad, grad, x)], count, (factor,))
         for found in (together[indices], grad[indices]):  # the second in place
-            assert np.array_equal(alone, bits_or_nan(found)), (op.name, share)
+            assert alone == bits(found), (op.name, share)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -291,8 +285,7 @@ def test_complex_elements_out_of_range_get_the_same_bits_among_many_and_alone(
     indices = [*np.flatnonzero(powers[1].reshape(-1, 2).any(axis=1))[:400], *range(0, count, 71), count - 1]
     symbol = getattr(library, f"nonpu_sigmoid_backward_{dtype}")
     call(symbol, [array.ctypes.data for array in (together, grad, y)], count, ())
-    alone = one_by_one(symbol, indices, (grad, y), ())
-    assert np.array_equal(bits_or_nan(alone.view(part)), bits_or_nan(together[indices].view(part)))
+    assert bits(one_by_one(symbol, indices, (grad, y), ())) == bits(together[indices])
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -318,7 +311,7 @@ def test_a_kernel_for_every_second_element_equals_the_one_for_an_array_of_them(l
             addresses = [array.ctypes.data for array in (expected, *copies)]
             call(getattr(library, symbol), addresses, count, (0.3,))
             call(getattr(library, f"{symbol}_step_2"), [found[1:].ctypes.data, *places], count, (0.3,))
-            assert np.array_equal(bits_or_nan(expected), bits_or_nan(found[1 : 1 + count])), (symbol, count)
+            assert bits(expected) == bits(found[1 : 1 + count]), (symbol, count)
             assert not found[[0, *range(1 + count, count + 3)]].any()
 
 

@@ -159,7 +159,7 @@ def test_brain_sigmoid_of_every_pair_of_significands():
 
     Results next to powers of two and ties are among them; y below 2**-24 and from 2**24 on are computed otherwise.
     """
-    binades = np.concatenate([np.arange(103 - 3, 151 + 3), 256 + np.arange(103 - 3, 151 + 3)])
+    binades = np.add.outer((0, 256), np.arange(103 - 3, 151 + 3)).ravel()  # both signs
     grad = (0x3F80 + np.arange(128, dtype=np.uint16))[:, None, None]
     y = (128 * binades[:, None] + np.arange(128)).astype(np.uint16)[None]
     grads, ys = (rounding.from_bits(np.ascontiguousarray(bits), DType.BFLOAT16) for bits in (grad, y))
