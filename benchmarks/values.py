@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 from collections.abc import Callable
@@ -75,8 +74,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=200, help="rounds of each pair (default 200)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers as JSON")
     options = parser.parse_args()
-    torch.set_num_threads(1)
-    os.environ["NONPU_NUM_THREADS"] = "1"  # read at the first call
+    torch.set_num_threads(1)  # nonpu uses no more on tensors
     rows = measure(options.elements, options.rounds)
     print(f"{'microseconds':18}{'':28}{'nonpu':>9}{'torch':>9}{'ratio':>8}")
     for row in rows:
